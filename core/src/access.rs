@@ -1,0 +1,398 @@
+//! Access to an intent (RFC-0011): who stands where with it, and requests for more.
+//!
+//! No list at all means fully open; an open list with entries lets the unlisted read; a closed list keeps them out
+//! (contract 7). The creator is always an admin. Enforcement is in the deeds; here is only the rule.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::ids::{AccessRequestId, EntryId, IntentId};
+use crate::limits::{LIST_ITEMS, TEXT_BYTES};
+use crate::principals::check_name;
+use crate::refusal::{Code, Refusal};
+
+/// A level of access; the wire calls it `permission`. Each includes the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// View and subscribe.
+    Read,
+    /// Patch, append events, open channels, send.
+    Write,
+    /// Change status and access, create children.
+    Admin,
+}
+
+impl Level {
+    /// The level as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Reads a level; `None` when there is no such level.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Read, Self::Write, Self::Admin].into_iter().find(|level| level.as_str() == text)
+    }
+}
+
+/// What holds for principals without an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// They may read, or do everything while the list has no entries.
+    Open,
+    /// They are kept out, and may ask.
+    Closed,
+}
+
+impl Policy {
+    /// The policy as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Reads a policy; `None` when there is no such policy.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Open, Self::Closed].into_iter().find(|policy| policy.as_str() == text)
+    }
+}
+
+/// One principal's place on a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The entry's id.
+    pub id: EntryId,
+    /// The intent it belongs to.
+    pub intent_id: IntentId,
+    /// Who is granted access.
+    pub principal_id: String,
+    /// `agent`, or what else the granting client called it.
+    pub principal_type: String,
+    /// How much.
+    pub permission: Level,
+    /// By whom.
+    pub granted_by: String,
+    /// When.
+    pub granted_at: Timestamp,
+    /// Until when; the entry counts for nothing from that instant.
+    pub expires_at: Option<Timestamp>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+impl Entry {
+    /// Whether the entry still counts.
+    #[must_use]
+    pub fn in_force(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|end| end > now)
+    }
+}
+
+/// An intent's access control list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acl {
+    /// The intent.
+    pub intent_id: IntentId,
+    /// What holds for the unlisted.
+    pub default_policy: Policy,
+    /// The listed.
+    pub entries: Vec<Entry>,
+}
+
+/// Where an agent stands with an intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The level, or `None`: kept out.
+    pub level: Option<Level>,
+    /// Whether it was given to this agent (as creator or by an entry) and not just left open to everybody.
+    pub granted: bool,
+    /// When the entry that gives it ends.
+    pub until: Option<Timestamp>,
+}
+
+/// What decides a standing, as few facts as possible so that the hot path can read many at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Who created the intent.
+    pub created_by: &'a str,
+    /// The list's policy; open when there is no list.
+    pub policy: Policy,
+    /// Whether any entry is in force.
+    pub has_entries: bool,
+    /// The agent's own best entry in force: its level and its end.
+    pub own: Option<(Level, Option<Timestamp>)>,
+}
+
+/// Where `agent` stands, given the facts. Contract 7, "Semantics to enforce".
+#[must_use]
+pub fn standing(agent: &str, facts: Facts<'_>) -> Standing {
+    if agent == facts.created_by {
+        return Standing { level: Some(Level::Admin), granted: true, until: None };
+    }
+    if let Some((level, until)) = facts.own {
+        return Standing { level: Some(level), granted: true, until };
+    }
+    let level = match (facts.policy, facts.has_entries) {
+        (Policy::Closed, _) => None,
+        (Policy::Open, true) => Some(Level::Read),
+        (Policy::Open, false) => Some(Level::Admin),
+    };
+    Standing { level, granted: false, until: None }
+}
+
+impl Acl {
+    /// Where `agent` stands with the intent that `created_by` made.
+    #[must_use]
+    pub fn standing(&self, agent: &str, created_by: &str, now: Timestamp) -> Standing {
+        let in_force = || self.entries.iter().filter(|entry| entry.in_force(now));
+        let own = in_force()
+            .filter(|entry| entry.principal_id == agent)
+            .max_by_key(|entry| (entry.permission, entry.expires_at.is_none(), entry.expires_at))
+            .map(|entry| (entry.permission, entry.expires_at));
+        let has_entries = in_force().next().is_some();
+        standing(agent, Facts { created_by, policy: self.default_policy, has_entries, own })
+    }
+}
+
+impl Standing {
+    /// Whether the agent reaches `need`.
+    #[must_use]
+    pub fn reaches(self, need: Level) -> bool {
+        self.level.is_some_and(|level| level >= need)
+    }
+
+    /// Whether the agent is an admin in its own right: such a one manages access and channels. On a fully open intent
+    /// everybody may change the status, but nobody else may lock the others out.
+    #[must_use]
+    pub fn manages(self) -> bool {
+        self.granted && self.reaches(Level::Admin)
+    }
+
+    /// Requires a level.
+    ///
+    /// # Errors
+    /// [`Code::AccessClosed`] when kept out, [`Code::Forbidden`] when the level is too low.
+    pub fn require(self, need: Level) -> Result<(), Refusal> {
+        match self.level {
+            None => Err(Refusal::new(
+                Code::AccessClosed,
+                "This intent is closed to you. Ask for access with POST …/access-requests; its admins decide.",
+            )),
+            Some(level) if level < need => Err(Refusal::new(
+                Code::Forbidden,
+                format!(
+                    "This needs {} access to the intent, you have {}. Ask for more with POST …/access-requests.",
+                    need.as_str(),
+                    level.as_str()
+                ),
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Requires an admin in its own right, see [`Self::manages`].
+    ///
+    /// # Errors
+    /// As [`Self::require`].
+    pub fn require_manager(self) -> Result<(), Refusal> {
+        self.require(Level::Admin)?;
+        if self.manages() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::Forbidden,
+            "Only the intent's creator and those with an admin entry manage who has access.",
+        ))
+    }
+}
+
+/// What is asked for a new entry.
+#[derive(Debug, Clone)]
+pub struct EntryAsk {
+    /// Who is to be granted access.
+    pub principal_id: String,
+    /// What it is; `agent` when nothing is said.
+    pub principal_type: Option<String>,
+    /// How much; read when nothing is said.
+    pub permission: Option<Level>,
+    /// Until when.
+    pub expires_at: Option<Timestamp>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Makes an entry.
+///
+/// # Errors
+/// A name that is none, an end in the past, a reason that is too long.
+pub fn grant(ask: EntryAsk, intent_id: IntentId, by: &str, id: EntryId, now: Timestamp) -> Result<Entry, Refusal> {
+    check_name("principal_id", &ask.principal_id)?;
+    check_reason(ask.reason.as_deref())?;
+    let principal_type = ask.principal_type.unwrap_or_else(|| "agent".to_owned());
+    check_name("principal_type", &principal_type)?;
+    if ask.expires_at.is_some_and(|end| end <= now) {
+        return Err(Refusal::field(
+            Code::AlreadyExpired,
+            "expires_at",
+            "past",
+            "`expires_at` lies in the past; the entry would never count.",
+        ));
+    }
+    Ok(Entry {
+        id,
+        intent_id,
+        principal_id: ask.principal_id,
+        principal_type,
+        permission: ask.permission.unwrap_or(Level::Read),
+        granted_by: by.to_owned(),
+        granted_at: now,
+        expires_at: ask.expires_at,
+        reason: ask.reason,
+    })
+}
+
+/// What has become of a request for access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestStatus {
+    /// Nobody has decided yet.
+    Pending,
+    /// An admin granted access.
+    Approved,
+    /// An admin refused.
+    Denied,
+}
+
+impl RequestStatus {
+    /// The status as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// Reads a status; `None` when there is no such status.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Pending, Self::Approved, Self::Denied].into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+/// A request for access to an intent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessRequest {
+    /// The request's id.
+    pub id: AccessRequestId,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// Who asks.
+    pub principal_id: String,
+    /// What it is.
+    pub principal_type: String,
+    /// How much it asks for.
+    pub requested_permission: Level,
+    /// Why.
+    pub reason: String,
+    /// What has become of it.
+    pub status: RequestStatus,
+    /// What the asker can do, to help whoever decides.
+    pub capabilities: Vec<String>,
+    /// Who decided.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<Timestamp>,
+    /// Why so.
+    pub decision_reason: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// What is asked for in a request for access.
+#[derive(Debug, Clone)]
+pub struct RequestAsk {
+    /// Who asks.
+    pub principal_id: String,
+    /// What it is; `agent` when nothing is said.
+    pub principal_type: Option<String>,
+    /// How much; write when nothing is said, as the SDK does.
+    pub permission: Option<Level>,
+    /// Why.
+    pub reason: String,
+    /// What the asker can do.
+    pub capabilities: Vec<String>,
+}
+
+/// Makes a request for access.
+///
+/// # Errors
+/// A name that is none, a reason or a list that is too long.
+pub fn request(
+    ask: RequestAsk,
+    intent_id: IntentId,
+    id: AccessRequestId,
+    now: Timestamp,
+) -> Result<AccessRequest, Refusal> {
+    check_name("principal_id", &ask.principal_id)?;
+    check_reason(Some(&ask.reason))?;
+    check_list("capabilities", &ask.capabilities)?;
+    Ok(AccessRequest {
+        id,
+        intent_id,
+        principal_id: ask.principal_id,
+        principal_type: ask.principal_type.unwrap_or_else(|| "agent".to_owned()),
+        requested_permission: ask.permission.unwrap_or(Level::Write),
+        reason: ask.reason,
+        status: RequestStatus::Pending,
+        capabilities: ask.capabilities,
+        decided_by: None,
+        decided_at: None,
+        decision_reason: None,
+        created_at: now,
+    })
+}
+
+/// Checks a list of names, such as capabilities or roles.
+///
+/// # Errors
+/// More than [`LIST_ITEMS`], or one that is no name.
+pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
+    if items.len() > LIST_ITEMS {
+        return Err(Refusal::field(
+            Code::TooLarge,
+            member,
+            "too_long",
+            format!("`{member}` has {} items, at most {LIST_ITEMS} are allowed.", items.len()),
+        ));
+    }
+    items.iter().try_for_each(|item| check_name(member, item))
+}
+
+/// Checks a reason or another piece of prose.
+///
+/// # Errors
+/// More than [`TEXT_BYTES`].
+pub fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
+    if reason.is_some_and(|text| text.len() > TEXT_BYTES) {
+        return Err(Refusal::field(
+            Code::TooLarge,
+            "reason",
+            "too_long",
+            format!("A reason has at most {TEXT_BYTES} bytes."),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,358 @@
+//! Events and the chain they form (RFC-0001, RFC-0019): what an entry of a log is, how it is sealed, how a log is
+//! verified.
+//!
+//! Every intent has one line of numbers ([`Tail`]) that its messages, events and receipts take their place in. The
+//! events among them are also a hash chain with a count of its own, from 1 and without gaps.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::canonical::{self, Digest, exact, sha256};
+use crate::clock::{Timestamp, rfc3339};
+use crate::ids::{EventId, IntentId};
+use crate::limits::PAYLOAD_BYTES;
+use crate::principals::check_name;
+use crate::refusal::{Code, Refusal};
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $wire:literal;)+) => {
+        /// The events that the server itself records. Clients may post any type; theirs are marked [`Event::posted`].
+        /// On an intent only types that the OpenIntent SDK can read are recorded (contract 5.6); the house log has more.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind { $($(#[$doc])* $name,)+ }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The `event_type` on the wire.
+            #[must_use]
+            pub fn wire(self) -> &'static str {
+                match self { $(Self::$name => $wire,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// An intent came to be; the payload has all it started with.
+    IntentCreated = "intent_created";
+    /// Its state was changed.
+    StatePatched = "state_patched";
+    /// Its status was changed.
+    StatusChanged = "status_changed";
+    /// An agent was assigned to it.
+    AgentAssigned = "agent_assigned";
+    /// An agent was taken off it.
+    AgentUnassigned = "agent_unassigned";
+    /// Access was granted, or the list replaced (`replaced`).
+    AccessGranted = "access_granted";
+    /// Access was taken away.
+    AccessRevoked = "access_revoked";
+    /// An entry ended by itself.
+    AccessExpired = "access_expired";
+    /// Somebody asked for access.
+    AccessRequested = "access_requested";
+    /// The asker was let in.
+    AccessRequestApproved = "access_request_approved";
+    /// The asker was not let in.
+    AccessRequestDenied = "access_request_denied";
+    /// A channel was opened, or changed (`updated` names what).
+    ChannelCreated = "channel.created";
+    /// A channel was closed; `reason` says by what.
+    ChannelClosed = "channel.closed";
+    /// A message of an audited channel, RFC-0021 §6.
+    ChannelMessage = "channel.message";
+    /// An agent registered (house log).
+    AgentRegistered = "agent.registered";
+    /// An agent's status changed (house log).
+    AgentStatusChanged = "agent.status_changed";
+    /// An agent was given up (house log).
+    AgentDead = "agent.dead";
+    /// A principal was created (house log).
+    PrincipalCreated = "principal.created";
+    /// A key was made (house log).
+    KeyCreated = "key.created";
+    /// A key was replaced by another (house log).
+    KeyRotated = "key.rotated";
+    /// A key was revoked (house log).
+    KeyRevoked = "key.revoked";
+}
+
+/// The end of an intent's line: what comes next follows this. It is stored as one row, written under the intent's lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tail {
+    /// The last number given out in the intent's line; 0 when there is none.
+    pub seq: i64,
+    /// The count of events in the chain.
+    pub sequence: i64,
+    /// The hash of the last event.
+    pub head: Option<Digest>,
+    /// The time of the last entry; time never goes back along the line, whatever a server's clock does.
+    pub at: Timestamp,
+}
+
+impl Tail {
+    /// The tail of a line that has nothing on it yet.
+    #[must_use]
+    pub fn empty(now: Timestamp) -> Self {
+        Self { seq: 0, sequence: 0, head: None, at: now }
+    }
+
+    /// Takes the next number and its time.
+    pub fn advance(&mut self, now: Timestamp) -> (i64, Timestamp) {
+        self.seq += 1;
+        self.at = self.at.max(now);
+        (self.seq, self.at)
+    }
+}
+
+/// One entry of an intent's log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id.
+    pub id: EventId,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// What happened: a [`Kind`], or a client's own word.
+    pub event_type: String,
+    /// Whose doing it is.
+    pub actor: String,
+    /// The particulars.
+    pub payload: Map<String, Value>,
+    /// When.
+    pub created_at: Timestamp,
+    /// Its place in the chain, from 1.
+    pub sequence: i64,
+    /// Its place in the intent's line.
+    pub seq: i64,
+    /// The hash of the event before it; `None` for the first.
+    pub previous_event_hash: Option<Digest>,
+    /// The hash of this event.
+    pub event_hash: Digest,
+    /// A client posted it; the server vouches for who and when, not for what.
+    pub posted: bool,
+    /// RFC-0020: the trace it belongs to.
+    pub trace_id: Option<String>,
+    /// RFC-0020: the event that caused it.
+    pub parent_event_id: Option<String>,
+    /// RFC-0018: the actor's signature.
+    pub proof: Option<Value>,
+}
+
+/// What is to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// The event type.
+    pub event_type: String,
+    /// Whose doing it is.
+    pub actor: String,
+    /// The particulars.
+    pub payload: Map<String, Value>,
+    /// Whether a client posts it.
+    pub posted: bool,
+    /// RFC-0020.
+    pub trace_id: Option<String>,
+    /// RFC-0020.
+    pub parent_event_id: Option<String>,
+    /// RFC-0018.
+    pub proof: Option<Value>,
+}
+
+impl Draft {
+    /// A draft of one of the server's own events. `payload` that is no object is wrapped as `value`.
+    #[must_use]
+    pub fn of(kind: Kind, actor: &str, payload: Value) -> Self {
+        let payload = match payload {
+            Value::Object(members) => members,
+            other => Map::from_iter([("value".to_owned(), other)]),
+        };
+        Self {
+            event_type: kind.wire().to_owned(),
+            actor: actor.to_owned(),
+            payload,
+            posted: false,
+            trace_id: None,
+            parent_event_id: None,
+            proof: None,
+        }
+    }
+}
+
+/// Checks an event that a client wants to append.
+///
+/// # Errors
+/// A type that is no name, a payload that is too large or has numbers that do not survive hashing, a trace id that is
+/// not 32 hexadecimal digits (RFC-0020).
+pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
+    check_name("event_type", &draft.event_type)?;
+    for value in draft.payload.values() {
+        exact(value)?;
+    }
+    let bytes = serde_json::to_string(&draft.payload).map_or(0, |text| text.len());
+    if bytes > PAYLOAD_BYTES {
+        return Err(Refusal::field(
+            Code::TooLarge,
+            "payload",
+            "too_large",
+            format!("The payload has {bytes} bytes, at most {PAYLOAD_BYTES} are allowed."),
+        ));
+    }
+    if let Some(trace) = &draft.trace_id {
+        check_trace_id(trace)?;
+    }
+    if let Some(parent) = &draft.parent_event_id {
+        check_name("parent_event_id", parent)?;
+    }
+    Ok(())
+}
+
+/// Checks a trace id: 32 hexadecimal digits, RFC-0020.
+///
+/// # Errors
+/// [`Code::InvalidRequest`].
+pub fn check_trace_id(trace: &str) -> Result<(), Refusal> {
+    if trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    Err(Refusal::field(
+        Code::InvalidRequest,
+        "trace_id",
+        "trace_id",
+        "`trace_id` must have 32 hexadecimal digits (RFC-0020, W3C Trace Context).",
+    ))
+}
+
+/// Seals a draft: gives it its place in the line and in the chain, and its hash.
+#[must_use]
+pub fn seal(draft: Draft, tail: &mut Tail, intent_id: IntentId, id: EventId, now: Timestamp) -> Event {
+    let (seq, created_at) = tail.advance(now);
+    tail.sequence += 1;
+    let mut event = Event {
+        id,
+        intent_id,
+        event_type: draft.event_type,
+        actor: draft.actor,
+        payload: draft.payload,
+        created_at,
+        sequence: tail.sequence,
+        seq,
+        previous_event_hash: tail.head,
+        event_hash: Digest::default(),
+        posted: draft.posted,
+        trace_id: draft.trace_id,
+        parent_event_id: draft.parent_event_id,
+        proof: draft.proof,
+    };
+    event.event_hash = hash(&event);
+    tail.head = Some(event.event_hash);
+    event
+}
+
+/// The form in which an event is exported, and, without `event_hash`, hashed (contract 13). Members that do not apply
+/// are left out, but for `previous_event_hash`, which is null on the first event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// As [`Event::id`].
+    pub id: EventId,
+    /// As [`Event::intent_id`].
+    pub intent_id: IntentId,
+    /// As [`Event::event_type`].
+    pub event_type: String,
+    /// As [`Event::actor`].
+    pub actor: String,
+    /// As [`Event::payload`].
+    pub payload: Map<String, Value>,
+    /// RFC 3339 with `Z` and six digits, whatever dialect a list was served in.
+    pub created_at: String,
+    /// As [`Event::sequence`].
+    pub sequence: i64,
+    /// `sha256:…`, or null.
+    pub previous_event_hash: Option<String>,
+    /// `sha256:…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_hash: Option<String>,
+    /// Present and true when a client posted it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub posted: bool,
+    /// As [`Event::trace_id`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// As [`Event::parent_event_id`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_event_id: Option<String>,
+    /// As [`Event::proof`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Value>,
+}
+
+impl From<&Event> for Sealed {
+    fn from(event: &Event) -> Self {
+        Self {
+            id: event.id,
+            intent_id: event.intent_id,
+            event_type: event.event_type.clone(),
+            actor: event.actor.clone(),
+            payload: event.payload.clone(),
+            created_at: rfc3339(event.created_at),
+            sequence: event.sequence,
+            previous_event_hash: event.previous_event_hash.as_ref().map(canonical::show),
+            event_hash: Some(canonical::show(&event.event_hash)),
+            posted: event.posted,
+            trace_id: event.trace_id.clone(),
+            parent_event_id: event.parent_event_id.clone(),
+            proof: event.proof.clone(),
+        }
+    }
+}
+
+/// The hash that an event ought to have.
+#[must_use]
+pub fn hash(event: &Event) -> Digest {
+    sealed_hash(&Sealed { event_hash: None, ..Sealed::from(event) })
+}
+
+fn sealed_hash(bare: &Sealed) -> Digest {
+    // A `Sealed` is made of strings, numbers and JSON values: it always has a canonical form.
+    sha256(canonical::text(bare).unwrap_or_default())
+}
+
+/// Something that is wrong with a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Break {
+    /// The event at fault, by its sequence.
+    pub sequence: i64,
+    /// Its id.
+    pub event_id: EventId,
+    /// What is wrong.
+    #[schema(example = "the event's content does not give its hash")]
+    pub reason: String,
+}
+
+/// Verifies a chain: every event in its place, linked to the one before it, and with the hash that its content gives.
+/// Answers with every fault found; a chain without any is whole. `first` is the sequence that the first event must
+/// have, `previous` the hash that it must link to.
+#[must_use]
+pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Break> {
+    let mut breaks = Vec::new();
+    let mut expected = first;
+    let mut previous = previous.map(str::to_owned);
+    for event in events {
+        let mut fault = |reason: &str| {
+            breaks.push(Break { sequence: event.sequence, event_id: event.id, reason: reason.to_owned() });
+        };
+        if event.sequence != expected {
+            fault("its sequence does not follow the event before it: one is missing, added or moved");
+        }
+        if event.previous_event_hash != previous {
+            fault("it does not link to the hash of the event before it");
+        }
+        let content = canonical::show(&sealed_hash(&Sealed { event_hash: None, ..event.clone() }));
+        if event.event_hash.as_ref() != Some(&content) {
+            fault("its content does not give its hash: it was changed after it was recorded");
+        }
+        expected = event.sequence + 1;
+        previous.clone_from(&event.event_hash);
+    }
+    breaks
+}

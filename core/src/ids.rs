@@ -1,0 +1,167 @@
+//! Identifiers: `<prefix>_<ULID>` on the wire, one Rust type each, a `uuid` in the database.
+//!
+//! A ULID starts with its time of birth, so that ids sort by age. A [`MessageId`] also carries the message's number
+//! in its channel: a cursor made of it keeps its place after the message itself was evicted (RFC-0021 §2.4,
+//! contract 10.4). Ids say where something is, never who may see it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+
+/// Where unpredictable bits come from. The server passes the operating system's, a test a seeded sequence.
+pub trait Chance: Send + Sync {
+    /// 128 fresh bits.
+    fn bits(&self) -> u128;
+}
+
+/// The text is not an id of the kind that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an identifier of this kind")]
+pub struct NotAnId;
+
+/// Milliseconds since 1970 as a ULID holds them; a time before that counts as 1970.
+fn millis(at: Timestamp) -> u64 {
+    u64::try_from(at.timestamp_millis()).unwrap_or(0)
+}
+
+macro_rules! id_types {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(into = "String", try_from = "String")]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What the id starts with on the wire, without the underscore.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// The id as the database keeps it.
+            #[must_use]
+            pub fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NotAnId;
+
+            fn try_from(text: String) -> Result<Self, NotAnId> {
+                text.parse()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut buffer = [0; ulid::ULID_LEN];
+                f.write_str(concat!($prefix, "_"))?;
+                f.write_str(Ulid::from_bytes(self.0.into_bytes()).array_to_str(&mut buffer))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str(text: &str) -> Result<Self, NotAnId> {
+                let ulid = text.strip_prefix(concat!($prefix, "_")).ok_or(NotAnId)?;
+                Ulid::from_string(ulid).map(|ulid| Self(Uuid::from_bytes(ulid.to_bytes()))).map_err(|_e| NotAnId)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .description(Some(concat!("`", $prefix, "_` and a ULID")))
+                    .examples([concat!($prefix, "_01J9ZK4T6Q8R2V5X7Y9B1C3D5F")])
+                    .build()
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    )+};
+}
+
+id_types! {
+    /// An intent, RFC-0001.
+    IntentId = "intent";
+    /// A channel, RFC-0021 §1.
+    ChannelId = "chan";
+    /// A message, RFC-0021 §2. See [`MessageId::mint`].
+    MessageId = "msg";
+    /// An event of an intent's log, RFC-0001 and RFC-0019.
+    EventId = "evt";
+    /// An agent's assignment to an intent, RFC-0001.
+    AssignmentId = "asg";
+    /// An entry of an access control list, RFC-0011.
+    EntryId = "acl";
+    /// A request for access, RFC-0011.
+    AccessRequestId = "areq";
+    /// An API key's record (not the key itself).
+    KeyId = "key";
+    /// A server process of this database.
+    NodeId = "node";
+}
+
+macro_rules! minted {
+    ($($name:ident),+) => {$(
+        impl $name {
+            /// A new id: the time of birth and 80 bits of chance.
+            #[must_use]
+            pub fn mint(at: Timestamp, chance: &dyn Chance) -> Self {
+                Self(Uuid::from_bytes(Ulid::from_parts(millis(at), chance.bits()).to_bytes()))
+            }
+        }
+    )+};
+}
+
+minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
+
+impl IntentId {
+    /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.
+    pub const HOUSE: Self = Self(Uuid::nil());
+}
+
+impl MessageId {
+    /// Bits of chance in a message id; the other 32 of a ULID's 80 carry the number in the channel.
+    const CHANCE_BITS: u32 = 48;
+
+    /// The id of the `number`th message of a channel: time of birth, number, 48 bits of chance. The number makes it
+    /// unique within its channel whatever chance says.
+    #[must_use]
+    pub fn mint(at: Timestamp, number: u32, chance: &dyn Chance) -> Self {
+        let low = chance.bits() & ((1 << Self::CHANCE_BITS) - 1);
+        let tail = (u128::from(number) << Self::CHANCE_BITS) | low;
+        Self(Uuid::from_bytes(Ulid::from_parts(millis(at), tail).to_bytes()))
+    }
+
+    /// The message's number in its channel, from 1.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        let tail = Ulid::from_bytes(self.0.into_bytes()).random() >> Self::CHANCE_BITS;
+        u32::try_from(tail & u128::from(u32::MAX)).unwrap_or(u32::MAX)
+    }
+}

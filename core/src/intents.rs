@@ -1,0 +1,320 @@
+//! Intents (RFC-0001): a goal with a state, a status and a version.
+//!
+//! An intent is what its log says: [`replay`] makes it anew from its events, which is how exports are verified and
+//! how a stream that fell behind learns what the state was before and after a patch.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::clock::Timestamp;
+use crate::events::{Event, Kind};
+use crate::ids::IntentId;
+use crate::limits::{DEPENDENCIES, TEXT_BYTES, TITLE_BYTES};
+use crate::patch::{self, Change};
+use crate::refusal::{Code, Refusal};
+
+/// Where an intent is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IntentStatus {
+    /// Written down, not begun.
+    Draft,
+    /// Worked on.
+    Active,
+    /// Waiting for something.
+    Blocked,
+    /// Waiting for a person (RFC-0025).
+    SuspendedAwaitingInput,
+    /// Reached.
+    Completed,
+    /// Given up.
+    Abandoned,
+}
+
+impl IntentStatus {
+    /// Every status.
+    pub const ALL: [Self; 6] =
+        [Self::Draft, Self::Active, Self::Blocked, Self::SuspendedAwaitingInput, Self::Completed, Self::Abandoned];
+
+    /// The status as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Active => "active",
+            Self::Blocked => "blocked",
+            Self::SuspendedAwaitingInput => "suspended_awaiting_input",
+            Self::Completed => "completed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// Reads a status; `None` when there is no such status.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Whether the intent is resolved: its channels close and its pending messages expire (RFC-0021 §7.1).
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Abandoned)
+    }
+
+    /// Whether RFC-0001's machine has this transition (contract 5.4, strict).
+    #[must_use]
+    pub fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Draft => matches!(next, Self::Active | Self::Abandoned),
+            Self::Active => {
+                matches!(next, Self::Blocked | Self::SuspendedAwaitingInput | Self::Completed | Self::Abandoned)
+            }
+            Self::Blocked | Self::SuspendedAwaitingInput => matches!(next, Self::Active | Self::Abandoned),
+            Self::Completed | Self::Abandoned => false,
+        }
+    }
+}
+
+/// An intent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Its id.
+    pub id: IntentId,
+    /// The goal in a line.
+    pub title: String,
+    /// The goal in full.
+    pub description: String,
+    /// Who wants it.
+    pub created_by: String,
+    /// The intent it is a part of (RFC-0002).
+    pub parent_id: Option<IntentId>,
+    /// The intents it waits for (RFC-0002).
+    pub depends_on: Vec<IntentId>,
+    /// What must hold on the way; the client's own object.
+    pub constraints: Map<String, Value>,
+    /// What is known so far; changed by patches.
+    pub state: Map<String, Value>,
+    /// Where it is in its life.
+    pub status: IntentStatus,
+    /// How sure its agents are, 0 to 1.
+    pub confidence: f64,
+    /// Rises by one with each change of state or status; guards writes (`If-Match`).
+    pub version: i64,
+    /// The client's governance policy (RFC-0013), kept as given.
+    pub governance_policy: Option<Map<String, Value>>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What is asked for in a new intent.
+#[derive(Debug, Clone)]
+pub struct IntentAsk {
+    /// The goal in a line.
+    pub title: String,
+    /// The goal in full.
+    pub description: String,
+    /// The intent it is a part of.
+    pub parent_id: Option<IntentId>,
+    /// The intents it waits for.
+    pub depends_on: Vec<IntentId>,
+    /// What must hold on the way.
+    pub constraints: Map<String, Value>,
+    /// What is known already.
+    pub state: Map<String, Value>,
+    /// The status to begin in.
+    pub status: IntentStatus,
+    /// The client's governance policy.
+    pub governance_policy: Option<Map<String, Value>>,
+}
+
+/// Makes an intent.
+///
+/// # Errors
+/// A title that is missing or too long, a description, state or list over its limit, a status that is already terminal.
+pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) -> Result<Intent, Refusal> {
+    let fault = |member: &str, kind: &str, message: String| {
+        Err(Refusal::field(Code::InvalidRequest, member, kind, message))
+    };
+    if ask.title.trim().is_empty() || ask.title.len() > TITLE_BYTES {
+        return fault("title", "length", format!("`title` must have 1 to {TITLE_BYTES} bytes."));
+    }
+    if ask.description.len() > TEXT_BYTES {
+        return fault("description", "too_long", format!("`description` has at most {TEXT_BYTES} bytes."));
+    }
+    if ask.depends_on.len() > DEPENDENCIES {
+        return fault("depends_on", "too_long", format!("`depends_on` has at most {DEPENDENCIES} intents."));
+    }
+    if ask.status.is_terminal() {
+        return fault("status", "terminal", "An intent cannot begin completed or abandoned.".to_owned());
+    }
+    for object in [Some(&ask.constraints), Some(&ask.state), ask.governance_policy.as_ref()].into_iter().flatten() {
+        patch::check_size(object)?;
+        object.values().try_for_each(crate::canonical::exact)?;
+    }
+    Ok(Intent {
+        id,
+        title: ask.title,
+        description: ask.description,
+        created_by: created_by.to_owned(),
+        parent_id: ask.parent_id,
+        depends_on: ask.depends_on,
+        constraints: ask.constraints,
+        state: ask.state,
+        status: ask.status,
+        confidence: 0.0,
+        version: 1,
+        governance_policy: ask.governance_policy,
+        created_at: now,
+        updated_at: now,
+    })
+}
+
+impl Intent {
+    /// Requires that the caller has seen the current version.
+    ///
+    /// # Errors
+    /// [`Code::VersionConflict`] with the current version.
+    pub fn require_version(&self, seen: i64) -> Result<(), Refusal> {
+        if seen == self.version { Ok(()) } else { Err(Refusal::version_conflict(self.version)) }
+    }
+
+    /// The intent with its state changed. An empty list of patches still makes a new version (contract 5.3).
+    ///
+    /// # Errors
+    /// As [`patch::apply`]; numbers that do not survive hashing.
+    pub fn patched(&self, change: &Change, now: Timestamp) -> Result<Self, Refusal> {
+        match change {
+            Change::Patches { patches } => patches.iter().try_for_each(|p| crate::canonical::exact(&p.value))?,
+            Change::Merge { state } => state.values().try_for_each(crate::canonical::exact)?,
+        }
+        let state = patch::apply(&self.state, change)?;
+        Ok(Self { state, version: self.version + 1, updated_at: now, ..self.clone() })
+    }
+
+    /// The intent in another status. Any change goes unless `strict`, when RFC-0001's machine decides.
+    ///
+    /// # Errors
+    /// [`Code::InvalidTransition`] in strict mode.
+    pub fn moved(&self, status: IntentStatus, strict: bool, now: Timestamp) -> Result<Self, Refusal> {
+        if strict && !self.status.may_become(status) {
+            return Err(Refusal::new(
+                Code::InvalidTransition,
+                format!("An intent that is {} cannot become {}.", self.status.as_str(), status.as_str()),
+            ));
+        }
+        Ok(Self { status, version: self.version + 1, updated_at: now, ..self.clone() })
+    }
+}
+
+/// The payload of `intent_created`: all that the intent started with.
+#[must_use]
+pub fn created_payload(intent: &Intent) -> Value {
+    json!({
+        "title": intent.title, "description": intent.description, "created_by": intent.created_by,
+        "parent_id": intent.parent_id, "depends_on": intent.depends_on, "constraints": intent.constraints,
+        "state": intent.state, "status": intent.status, "governance_policy": intent.governance_policy,
+        "version": intent.version,
+    })
+}
+
+/// The payload of `state_patched`.
+#[must_use]
+pub fn patched_payload(change: &Change, intent: &Intent) -> Value {
+    match change {
+        Change::Patches { patches } => json!({ "patches": patches, "version": intent.version }),
+        Change::Merge { state } => json!({ "state": state, "version": intent.version }),
+    }
+}
+
+/// The payload of `status_changed`. `old_status` and `new_status` are the vendor's documents' names (contract 5.4).
+#[must_use]
+pub fn moved_payload(before: &Intent, after: &Intent, reason: Option<&str>) -> Value {
+    let mut payload = json!({
+        "status": after.status, "old_status": before.status, "new_status": after.status, "version": after.version,
+    });
+    if let (Some(reason), Some(members)) = (reason, payload.as_object_mut()) {
+        members.insert("reason".to_owned(), Value::from(reason));
+    }
+    payload
+}
+
+/// An intent before and after one of its events.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// The state before.
+    pub old_state: Map<String, Value>,
+    /// The whole intent after.
+    pub intent: Intent,
+}
+
+/// Makes the intent that one event leaves behind out of the one it met. Events that do not change the intent, and all
+/// that clients posted, leave it as it was.
+///
+/// # Errors
+/// A word about what is wrong when the event cannot follow: the log was not written by this law.
+pub fn replay(before: Option<Intent>, event: &Event) -> Result<Option<Intent>, String> {
+    let wrong = |what: &str| format!("event {} ({}): {what}", event.sequence, event.event_type);
+    if event.posted {
+        return Ok(before);
+    }
+    let payload = Value::Object(event.payload.clone());
+    let mut intent = if event.event_type == Kind::IntentCreated.wire() {
+        return created(event, &payload).map(Some).map_err(|e| wrong(&e.to_string()));
+    } else {
+        match before {
+            Some(intent) => intent,
+            None => return Ok(None),
+        }
+    };
+    if event.event_type == Kind::StatePatched.wire() {
+        let change: Change = serde_json::from_value(payload).map_err(|e| wrong(&e.to_string()))?;
+        intent.state = patch::apply(&intent.state, &change).map_err(|refusal| wrong(&refusal.message))?;
+    } else if event.event_type == Kind::StatusChanged.wire() {
+        let status = payload.get("status").and_then(Value::as_str).and_then(IntentStatus::parse);
+        intent.status = status.ok_or_else(|| wrong("has no status"))?;
+    } else {
+        return Ok(Some(intent));
+    }
+    intent.version += 1;
+    if event.payload.get("version").and_then(Value::as_i64) != Some(intent.version) {
+        return Err(wrong("its version does not follow the one before it"));
+    }
+    intent.updated_at = event.created_at;
+    Ok(Some(intent))
+}
+
+#[derive(Deserialize)]
+struct CreatedPayload {
+    title: String,
+    description: String,
+    created_by: String,
+    parent_id: Option<IntentId>,
+    depends_on: Vec<IntentId>,
+    constraints: Map<String, Value>,
+    state: Map<String, Value>,
+    status: IntentStatus,
+    governance_policy: Option<Map<String, Value>>,
+    version: i64,
+}
+
+fn created(event: &Event, payload: &Value) -> Result<Intent, serde_json::Error> {
+    let start = CreatedPayload::deserialize(payload)?;
+    Ok(Intent {
+        id: event.intent_id,
+        title: start.title,
+        description: start.description,
+        created_by: start.created_by,
+        parent_id: start.parent_id,
+        depends_on: start.depends_on,
+        constraints: start.constraints,
+        state: start.state,
+        status: start.status,
+        confidence: 0.0,
+        version: start.version,
+        governance_policy: start.governance_policy,
+        created_at: event.created_at,
+        updated_at: event.created_at,
+    })
+}

@@ -1,0 +1,26 @@
+//! The law of Entente: what the protocols say may happen, as pure decisions.
+//!
+//! Every function here takes what is and what is asked and answers with the new state or a [`refusal::Refusal`].
+//! Nothing in this crate knows HTTP, SQL, a clock or a random number: time and chance are arguments
+//! ([`clock::Clock`], [`ids::Chance`]). The deeds of the server (`src/app`) call these functions inside their
+//! transactions; `entente verify` calls them with no server at all.
+
+pub mod access;
+pub mod agents;
+pub mod canonical;
+pub mod channels;
+pub mod clock;
+pub mod cursors;
+pub mod events;
+pub mod export;
+pub mod ids;
+pub mod idempotency;
+pub mod intents;
+pub mod keys;
+pub mod limits;
+pub mod messages;
+pub mod patch;
+pub mod payload;
+pub mod principals;
+pub mod rate;
+pub mod refusal;

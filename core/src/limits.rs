@@ -1,0 +1,44 @@
+//! The limits that no setting changes, each with its unit and its reason. What an operator may want to change is a
+//! setting (`src/config.rs`); what is over a limit is refused, never cut.
+
+/// Bytes of an agent's, principal's or role's name: it stands in paths, headers and logs.
+pub const NAME_BYTES: usize = 200;
+/// Bytes of an intent's title: one line for a person.
+pub const TITLE_BYTES: usize = 500;
+/// Bytes of a description or a reason: prose, not a document (documents are attachments, RFC-0005).
+pub const TEXT_BYTES: usize = 16 * 1024;
+/// Levels of nesting in a JSON body: deeper ones serve only to exhaust a parser.
+pub const JSON_DEPTH: usize = 64;
+/// Bytes of one message's payload: a message coordinates, data goes by reference (RFC-0021, open question 4).
+pub const PAYLOAD_BYTES: usize = 256 * 1024;
+/// Bytes of a message's metadata: hints for routing and tracing.
+pub const METADATA_BYTES: usize = 16 * 1024;
+/// Bytes of an intent's whole state: it is read and written as one.
+pub const STATE_BYTES: usize = 1024 * 1024;
+/// Patches in one request.
+pub const PATCHES: usize = 1_000;
+/// Segments of a patch's path.
+pub const PATH_SEGMENTS: usize = 32;
+/// Members of one channel: the list is checked on each send.
+pub const MEMBERS: usize = 1_000;
+/// Entries of one access control list.
+pub const ACL_ENTRIES: usize = 1_000;
+/// Intents that one intent may depend on.
+pub const DEPENDENCIES: usize = 100;
+/// Messages in one batch.
+pub const BATCH: usize = 1_000;
+/// Items of one page of a list. Equal to a channel's default retention, so that the unfiltered list of such a
+/// channel is complete and a polling `ask()` finds its answer (contract 10.5).
+pub const PAGE: u32 = 1_000;
+/// Messages a channel keeps when its options say nothing, RFC-0021 §1.2.
+pub const DEFAULT_MAX_MESSAGES: u32 = 1_000;
+/// The most messages a channel may be told to keep.
+pub const MAX_MESSAGES: u32 = 1_000_000;
+/// Seconds of the longest TTL, timeout, expiry or heartbeat: ten years.
+pub const DURATION_SECONDS: u32 = 10 * 365 * 24 * 3600;
+/// Seconds that a long poll or an `ask` may wait: proxies give up soon after.
+pub const WAIT_SECONDS: u32 = 120;
+/// Bytes of an idempotency key.
+pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
+/// Capabilities, scopes or globs in one list.
+pub const LIST_ITEMS: usize = 200;

@@ -1,0 +1,44 @@
+//! The rate of one key: a token bucket kept as a single moment (the generic cell rate algorithm).
+//!
+//! The moment is when the bucket will be full again. A request moves it one interval ahead; one that would move it
+//! further than the burst allows is refused. Keeping the moment is the server's business (`src/http/caller.rs`).
+
+/// A key's allowance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Requests per second in the long run, at least 1.
+    pub per_second: u32,
+    /// Requests that may come at once after a pause, at least 1.
+    pub burst: u32,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may pass.
+    Pass {
+        /// The moment to keep: nanoseconds on the caller's clock at which the bucket is full again.
+        full_at: u64,
+        /// Requests that could follow at once.
+        remaining: u32,
+    },
+    /// It must wait.
+    Wait {
+        /// Nanoseconds until a request would pass.
+        nanos: u64,
+    },
+}
+
+/// Judges one request at `now` (nanoseconds on any steady clock) given the kept moment.
+#[must_use]
+pub fn judge(allowance: Allowance, full_at: u64, now: u64) -> Verdict {
+    let interval = 1_000_000_000 / u64::from(allowance.per_second.max(1));
+    let capacity = interval.saturating_mul(u64::from(allowance.burst.max(1)));
+    let next = full_at.max(now).saturating_add(interval);
+    let ahead = next - now;
+    if ahead > capacity {
+        return Verdict::Wait { nanos: ahead - capacity };
+    }
+    let remaining = u32::try_from((capacity - ahead) / interval.max(1)).unwrap_or(u32::MAX);
+    Verdict::Pass { full_at: next, remaining }
+}

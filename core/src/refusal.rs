@@ -1,0 +1,164 @@
+//! Refusals: the closed list of codes, and what a refusal tells its reader.
+//!
+//! A refusal says what happened, why, and what to do next. It knows no HTTP status; the one mapping is
+//! `src/http/error.rs`.
+
+use serde::Serialize;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $wire:literal;)+) => {
+        /// Why something was refused: the `code` member of every error body. The list is closed; clients may switch on it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
+        pub enum Code {
+            $($(#[doc = $doc])+ #[serde(rename = $wire)] $name,)+
+        }
+
+        impl Code {
+            /// Every code, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The code as it stands in an error body.
+            #[must_use]
+            pub fn wire(self) -> &'static str {
+                match self { $(Self::$name => $wire,)+ }
+            }
+
+            /// What the code means, for the documentation.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The body is not JSON at all.
+    InvalidJson = "invalid_json";
+    /// The body is JSON of the wrong shape: a member is missing, has the wrong type or an unknown value.
+    InvalidRequest = "invalid_request";
+    /// A parameter of the path, the query or a header cannot be read.
+    InvalidParameter = "invalid_parameter";
+    /// The request needs `If-Match` with the version that was last read.
+    IfMatchRequired = "if_match_required";
+    /// No API key, or one that is unknown, expired or revoked.
+    Unauthenticated = "unauthenticated";
+    /// The key lacks the scope for this operation.
+    ScopeMissing = "scope_missing";
+    /// The key may not act as the agent that the request names.
+    MayNotActAs = "may_not_act_as";
+    /// The agent's level of access does not allow this.
+    Forbidden = "forbidden";
+    /// The intent is closed to this agent; access can be requested (RFC-0011).
+    AccessClosed = "access_closed";
+    /// The channel admits only its members (RFC-0021 §5).
+    NotAMember = "not_a_member";
+    /// It does not exist, or the caller may not know that it does.
+    NotFound = "not_found";
+    /// The path exists, the method does not.
+    MethodNotAllowed = "method_not_allowed";
+    /// The agent was deregistered or is dead; register it again (RFC-0016).
+    Gone = "gone";
+    /// The version in `If-Match` is no longer the current one; read again and repeat.
+    VersionConflict = "version_conflict";
+    /// An open channel of this intent has that name.
+    DuplicateName = "duplicate_name";
+    /// The agent's id belongs to another principal.
+    AlreadyRegistered = "already_registered";
+    /// The principal exists already.
+    AlreadyExists = "already_exists";
+    /// The channel is closed; nothing can be sent there any more.
+    ChannelClosed = "channel_closed";
+    /// The message has expired; it can be neither read nor answered.
+    MessageExpired = "message_expired";
+    /// The intent is completed or abandoned.
+    IntentResolved = "intent_resolved";
+    /// The idempotency key was used with another request.
+    IdempotencyMismatch = "idempotency_mismatch";
+    /// The body or one of its parts is over its limit.
+    TooLarge = "too_large";
+    /// The JSON is nested too deeply.
+    TooDeep = "too_deep";
+    /// The text has a character that cannot be stored (NUL).
+    NulCharacter = "nul_character";
+    /// The value is well-formed and makes no sense here.
+    Unprocessable = "unprocessable";
+    /// `expires_at` lies in the past.
+    AlreadyExpired = "already_expired";
+    /// A response must answer a request of the same channel (RFC-0021 §2.3).
+    NotARequest = "not_a_request";
+    /// Nobody would receive the message: no agent holds the role on this channel.
+    NoRecipient = "no_recipient";
+    /// The transition is not one that the state machine has (strict setting, RFC-0001).
+    InvalidTransition = "invalid_transition";
+    /// Too many requests with this key; wait as long as `Retry-After` says.
+    RateLimited = "rate_limited";
+    /// Too many open streams or waiting requests with this key.
+    TooManyStreams = "too_many_streams";
+    /// The database cannot be reached, or the server is stopping; repeat after `Retry-After`.
+    Unavailable = "unavailable";
+    /// A defect of the server; the request id finds it in the log.
+    Internal = "internal";
+}
+
+/// One thing that is wrong in a body: where, what kind of fault, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct FieldError {
+    /// The kind of fault, a stable word such as `missing` or `too_long`.
+    #[serde(rename = "type")]
+    #[schema(example = "missing")]
+    pub kind: String,
+    /// Where: `["body", "payload"]`.
+    #[schema(example = json!(["body", "payload"]))]
+    pub loc: Vec<String>,
+    /// What is wrong and what would be right.
+    #[schema(example = "the payload must be a JSON object")]
+    pub msg: String,
+}
+
+/// A refusal: a code for programs, a message for people, and where in the request the fault lies.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// Which of the closed list.
+    pub code: Code,
+    /// What happened, why, and what to do next: one or two sentences. A 409's message must not contain the letters
+    /// "lease" unless it is about one, not even inside another word: a client takes them as a sign (contract 3.5).
+    pub message: String,
+    /// The faulty members, when the body is at fault.
+    pub errors: Vec<FieldError>,
+    /// The version that is current, on a [`Code::VersionConflict`].
+    pub current_version: Option<i64>,
+}
+
+impl Refusal {
+    /// A refusal with a code and a message.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), errors: Vec::new(), current_version: None }
+    }
+
+    /// A refusal of one member of the body.
+    pub fn field(code: Code, member: &str, kind: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let errors =
+            vec![FieldError { kind: kind.to_owned(), loc: vec!["body".to_owned(), member.to_owned()], msg: message.clone() }];
+        Self { code, message, errors, current_version: None }
+    }
+
+    /// "No such thing", the same for what does not exist and for what the caller may not know of (design §3).
+    #[must_use]
+    pub fn not_found(noun: &str) -> Self {
+        Self::new(Code::NotFound, format!("No such {noun}, or it is not visible to you. Check the id and who you act as."))
+    }
+
+    /// The version that was read is not the current one.
+    #[must_use]
+    pub fn version_conflict(current: i64) -> Self {
+        let mut refusal = Self::new(
+            Code::VersionConflict,
+            format!("Version conflict: the current version is {current}. Read it again and repeat your change with If-Match: {current}."),
+        );
+        refusal.current_version = Some(current);
+        refusal
+    }
+}

@@ -1,0 +1,383 @@
+//! Access to intents (RFC-0011): where an agent stands, and the list. Tables `acls` and `acl_entries`; asking for more is
+//! `access_requests.rs`.
+//!
+//! Every deed on an intent begins with [`require`] or [`seat`]. The scope `admin` opens no intent; it only lets an
+//! operator change who has access, which the log shows.
+
+use entente_core::access::{self as law, Acl, Entry, EntryAsk, Facts, Level, Policy, Standing};
+use entente_core::clock::Timestamp;
+use entente_core::events::{Draft, Kind};
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::{EntryId, IntentId};
+use entente_core::intents::IntentStatus;
+use entente_core::keys::Scope;
+use entente_core::limits::ACL_ENTRIES;
+use entente_core::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::events::Line;
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+
+/// An agent's place at an intent.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    /// Where it stands.
+    pub standing: Standing,
+    /// Whether it is assigned to the intent as a coordinator (RFC-0021 §5.3).
+    pub coordinates: bool,
+    /// Whether it is assigned to the intent at all.
+    pub assigned: bool,
+    /// The intent's status.
+    pub status: IntentStatus,
+}
+
+/// Where `agent` stands with an intent; `None` when there is no such intent.
+pub(crate) async fn seat(
+    conn: &mut PgConnection,
+    agent: &str,
+    intent_id: IntentId,
+    now: Timestamp,
+) -> Outcome<Option<Seat>> {
+    let found = seats(conn, &[(intent_id, agent)], now).await?;
+    Ok(found.into_iter().next().map(|(_, seat)| seat))
+}
+
+/// Where these agents stand with these intents; those whose intent is not there are left out.
+pub(crate) async fn seats(
+    conn: &mut PgConnection,
+    asked: &[(IntentId, &str)],
+    now: Timestamp,
+) -> Outcome<Vec<((IntentId, String), Seat)>> {
+    let rows = sqlx::query!(
+        r#"-- access::seats
+         SELECT i.id, k.agent AS "agent!", i.created_by, i.status, a.default_policy AS "default_policy?",
+                EXISTS (SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id
+                        AND (e.expires_at IS NULL OR e.expires_at > $3)) AS "has_entries!",
+                own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?"
+         FROM UNNEST($1::uuid[], $2::text[]) AS k (intent_id, agent)
+         JOIN intents i ON i.id = k.intent_id
+         LEFT JOIN acls a ON a.intent_id = i.id
+         LEFT JOIN assignments s ON s.intent_id = i.id AND s.agent_id = k.agent
+         LEFT JOIN LATERAL (
+             SELECT e.permission, e.expires_at FROM acl_entries e
+             WHERE e.intent_id = i.id AND e.principal_id = k.agent AND (e.expires_at IS NULL OR e.expires_at > $3)
+             ORDER BY array_position(ARRAY['admin', 'write', 'read'], e.permission), e.expires_at DESC NULLS FIRST
+             LIMIT 1) own ON true"#,
+        &asked.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
+        &asked.iter().map(|(_, agent)| *agent).collect::<Vec<_>>() as &[&str],
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    let seats = rows.into_iter().map(|row| {
+        let own = match row.permission {
+            Some(word) => Some((level(&word)?, row.expires_at)),
+            None => None,
+        };
+        let policy = row.default_policy.map_or(Ok(Policy::Open), |word| policy(&word))?;
+        let facts = Facts { created_by: &row.created_by, policy, has_entries: row.has_entries, own };
+        let seat = Seat {
+            standing: law::standing(&row.agent, facts),
+            coordinates: row.role.as_deref() == Some("coordinator"),
+            assigned: row.role.is_some(),
+            status: IntentStatus::parse(&row.status).ok_or_else(|| unknown("intent status", &row.status))?,
+        };
+        Ok(((IntentId::from(row.id), row.agent), seat))
+    });
+    seats.collect()
+}
+
+pub(crate) fn level(word: &str) -> Outcome<Level> {
+    Level::parse(word).ok_or_else(|| unknown("permission", word))
+}
+
+pub(crate) fn policy(word: &str) -> Outcome<Policy> {
+    Policy::parse(word).ok_or_else(|| unknown("policy", word))
+}
+
+/// Requires a level of access to an intent.
+///
+/// # Errors
+/// [`Code::NotFound`], [`Code::AccessClosed`] or [`Code::Forbidden`].
+pub(crate) async fn require(
+    conn: &mut PgConnection,
+    agent: &str,
+    intent_id: IntentId,
+    need: Level,
+    now: Timestamp,
+) -> Outcome<Seat> {
+    let seat = seat(conn, agent, intent_id, now).await?.ok_or_else(|| not_found("intent"))?;
+    seat.standing.require(need)?;
+    Ok(seat)
+}
+
+/// Requires that the caller manages who has access: as an admin of the intent in its own right, or with the scope
+/// `admin`, which is how an operator gets back into an intent whose admins are all gone.
+pub(crate) async fn require_manager(conn: &mut PgConnection, caller: &Caller, intent_id: IntentId, now: Timestamp) -> Outcome<()> {
+    let seat = seat(conn, &caller.agent, intent_id, now).await?.ok_or_else(|| not_found("intent"))?;
+    if caller.has(Scope::Admin) {
+        return Ok(());
+    }
+    Ok(seat.standing.require_manager()?)
+}
+
+/// An intent's list; one that was never set is open and empty.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Acl> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let now = ctx.now();
+    require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    load(&mut connection, intent_id, now).await
+}
+
+/// Replaces an intent's list.
+///
+/// # Errors
+/// The caller does not manage access; an entry is not lawful; there are too many.
+pub async fn replace(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    default_policy: Policy,
+    entries: Vec<EntryAsk>,
+) -> Outcome<Acl> {
+    caller.require(Scope::IntentsWrite)?;
+    check_room(entries.len())?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let now = line.now();
+    let entries = entries
+        .into_iter()
+        .map(|ask| law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now))
+        .collect::<Result<Vec<Entry>, Refusal>>()?;
+    save_policy(&mut tx, intent_id, default_policy).await?;
+    delete_all(&mut tx, intent_id).await?;
+    insert(&mut tx, &entries).await?;
+    let listed: Vec<_> = entries
+        .iter()
+        .map(|e| json!({ "principal_id": e.principal_id, "permission": e.permission, "expires_at": e.expires_at }))
+        .collect();
+    let payload = json!({ "replaced": true, "default_policy": default_policy, "entries": listed });
+    line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(Acl { intent_id, default_policy, entries })
+}
+
+/// Adds an entry to an intent's list.
+///
+/// # Errors
+/// As [`replace`].
+pub async fn grant(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: EntryAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Entry> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let now = line.now();
+    let acl = load(&mut tx, intent_id, now).await?;
+    check_room(acl.entries.len() + 1)?;
+    let entry = law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
+    insert(&mut tx, std::slice::from_ref(&entry)).await?;
+    line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, described(&entry)));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &entry, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(entry)
+}
+
+/// Takes an entry off an intent's list.
+///
+/// # Errors
+/// The caller does not manage access; there is no such entry.
+pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: EntryId) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let acl = load(&mut tx, intent_id, line.now()).await?;
+    let entry = acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
+    delete(&mut tx, &[entry_id.uuid()]).await?;
+    line.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, described(entry)));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(())
+}
+
+/// Takes entries that have ended off their lists and says so in the logs; one intent at a time, up to `limit` of them.
+/// That they count for nothing any more was true the instant they ended.
+///
+/// # Errors
+/// The database.
+pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = sqlx::query_scalar!(
+        "-- access::due
+         SELECT DISTINCT intent_id FROM (
+             SELECT intent_id FROM acl_entries WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) due",
+        ctx.now(),
+        limit
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let mut expired = 0;
+    for intent_id in due.into_iter().map(IntentId::from) {
+        let mut tx = ctx.begin(&[intent_id]).await?;
+        let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+        let now = line.now();
+        let ended: Vec<Entry> = load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
+        if ended.is_empty() {
+            // Another server was faster.
+            continue;
+        }
+        let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
+        delete(&mut tx, &ids).await?;
+        for entry in &ended {
+            line.record(ctx, Draft::of(Kind::AccessExpired, "entente", described(entry)));
+            expired += 1;
+        }
+        line.save(&mut tx).await?;
+        tx.commit().await?;
+        ctx.feed.news(intent_id);
+    }
+    Ok(expired)
+}
+
+pub(crate) fn described(entry: &Entry) -> serde_json::Value {
+    json!({
+        "entry_id": entry.id, "principal_id": entry.principal_id, "principal_type": entry.principal_type,
+        "permission": entry.permission, "expires_at": entry.expires_at, "reason": entry.reason,
+    })
+}
+
+fn check_room(entries: usize) -> Result<(), Refusal> {
+    if entries <= ACL_ENTRIES {
+        return Ok(());
+    }
+    Err(Refusal::field(
+        Code::TooLarge,
+        "entries",
+        "too_long",
+        format!("An access list has at most {ACL_ENTRIES} entries. Use an open policy, or one service for many agents."),
+    ))
+}
+
+struct EntryRow {
+    id: uuid::Uuid,
+    intent_id: uuid::Uuid,
+    principal_id: String,
+    principal_type: String,
+    permission: String,
+    granted_by: String,
+    granted_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    reason: Option<String>,
+}
+
+impl TryFrom<EntryRow> for Entry {
+    type Error = AppError;
+
+    fn try_from(row: EntryRow) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            intent_id: row.intent_id.into(),
+            principal_id: row.principal_id,
+            principal_type: row.principal_type,
+            permission: level(&row.permission)?,
+            granted_by: row.granted_by,
+            granted_at: row.granted_at,
+            expires_at: row.expires_at,
+            reason: row.reason,
+        })
+    }
+}
+
+/// The list as it counts at this moment.
+async fn load(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Acl> {
+    let word = sqlx::query_scalar!(
+        "-- access::policy
+         SELECT default_policy FROM acls WHERE intent_id = $1",
+        intent_id.uuid()
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let default_policy = word.map_or(Ok(Policy::Open), |word| policy(&word))?;
+    let entries = load_all(conn, intent_id).await?.into_iter().filter(|entry| entry.in_force(now)).collect();
+    Ok(Acl { intent_id, default_policy, entries })
+}
+
+async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Entry>> {
+    let rows = sqlx::query_as!(
+        EntryRow,
+        "-- access::entries
+         SELECT id, intent_id, principal_id, principal_type, permission, granted_by, granted_at, expires_at, reason
+         FROM acl_entries WHERE intent_id = $1 ORDER BY id",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Entry::try_from).collect()
+}
+
+async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Policy) -> Outcome<()> {
+    sqlx::query!(
+        "-- access::save_policy
+         INSERT INTO acls (intent_id, default_policy) VALUES ($1, $2)
+         ON CONFLICT (intent_id) DO UPDATE SET default_policy = excluded.default_policy",
+        intent_id.uuid(),
+        policy.as_str()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn insert(conn: &mut PgConnection, entries: &[Entry]) -> Outcome<()> {
+    for entry in entries {
+        sqlx::query!(
+            "-- access::insert
+             INSERT INTO acl_entries (id, intent_id, principal_id, principal_type, permission, granted_by, granted_at,
+                                      expires_at, reason)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            entry.id.uuid(),
+            entry.intent_id.uuid(),
+            entry.principal_id,
+            entry.principal_type,
+            entry.permission.as_str(),
+            entry.granted_by,
+            entry.granted_at,
+            entry.expires_at,
+            entry.reason
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn delete(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> Outcome<()> {
+    sqlx::query!("-- access::delete\n DELETE FROM acl_entries WHERE id = ANY($1)", ids).execute(conn).await?;
+    Ok(())
+}
+
+async fn delete_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
+    sqlx::query!("-- access::delete_all\n DELETE FROM acl_entries WHERE intent_id = $1", intent_id.uuid())
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Asking and waiting (RFC-0021 §3): one call that sends a request, waits for its responses, and says what it has when
+//! the time is up. `ask_all` collects several (§3.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entente_core::clock::{Timestamp, plus_seconds};
+use entente_core::ids::{ChannelId, MessageId};
+use entente_core::messages::{Message, MessageType, ReceiptKind};
+use tokio::time::{Instant, timeout_at};
+
+use super::sends::{Command, Sends};
+use super::{AppError, Ctx, Outcome, messages, places};
+use crate::feed::{Follower, Glance, Record};
+
+/// How many responses are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// This many.
+    Count(u32),
+    /// One from each of those that the request is for; when it is for everybody, all that come in time.
+    All,
+}
+
+/// Why an ask came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskEnd {
+    /// All wanted responses are there.
+    Complete,
+    /// The time was up first.
+    TimedOut,
+    /// The request expired before its time: its channel closed or the agent it was for left.
+    Expired,
+}
+
+/// What an ask has at its end.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The request that was sent.
+    pub request: Arc<Message>,
+    /// The responses that came, in their order.
+    pub responses: Vec<Message>,
+    /// Why it ended.
+    pub end: AskEnd,
+}
+
+/// Sends a request and waits for its responses, for `seconds` at the most. The request expires when the wait ends.
+///
+/// # Errors
+/// The request is refused.
+pub async fn ask(ctx: &Ctx, sends: &Sends, mut command: Command, want: Want, seconds: u32) -> Outcome<Answer> {
+    let began = Instant::now();
+    command.draft.message_type = MessageType::Request;
+    command.draft.expires_at = Some(plus_seconds(ctx.now(), seconds));
+    // Registered before the request is sent: no response is missed.
+    let mut follower = ctx.feed.follow(command.intent_id, 0);
+    let request = sends.send(command).await?;
+    follower.position = request.seq;
+    let wanted = match want {
+        Want::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        Want::All => request.recipients.as_ref().map_or(usize::MAX, Vec::len),
+    };
+    let deadline = began + Duration::from_secs(u64::from(seconds));
+    let mut waiting = Waiting { ctx, request: &request, responses: Vec::new(), expired: false };
+    let in_time = timeout_at(deadline, waiting.collect(&mut follower, wanted)).await;
+    match in_time {
+        Ok(collected) => collected?,
+        // What another server committed a moment ago may not have been heard here.
+        Err(_late) => waiting.look(request.channel_id).await?,
+    }
+    let Waiting { responses, expired, .. } = waiting;
+    let end = match (responses.len() >= wanted, expired) {
+        (true, _) => AskEnd::Complete,
+        (false, true) => AskEnd::Expired,
+        (false, false) => AskEnd::TimedOut,
+    };
+    Ok(Answer { request, responses, end })
+}
+
+struct Waiting<'a> {
+    ctx: &'a Ctx,
+    request: &'a Message,
+    responses: Vec<Message>,
+    expired: bool,
+}
+
+impl Waiting<'_> {
+    async fn collect(&mut self, follower: &mut Follower<i64>, wanted: usize) -> Outcome<()> {
+        while self.responses.len() < wanted && !self.expired {
+            match follower.glance() {
+                Glance::Frames(frames) => frames.iter().for_each(|frame| self.hear(&frame.record)),
+                Glance::UpToDate => follower.changed().await,
+                Glance::Behind => {
+                    let stretch = places::line(self.ctx, self.request.intent_id, follower.position).await?;
+                    stretch.records.iter().for_each(|(_, record)| self.hear(record));
+                    follower.position = stretch.reached;
+                    follower.topic().start_at(stretch.reached);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, record: &Record) {
+        match record {
+            Record::Message { message, .. } if self.answers(message) => self.responses.push(Message::clone(message)),
+            Record::Receipt { receipt, .. } if receipt.message_id == self.request.id => {
+                self.expired |= receipt.kind == ReceiptKind::Expired;
+            }
+            Record::Message { .. } | Record::Receipt { .. } | Record::Event { .. } => {}
+        }
+    }
+
+    fn answers(&self, message: &Message) -> bool {
+        let new = || self.responses.iter().all(|known| known.id != message.id);
+        message.message_type == MessageType::Response && message.correlation_id == Some(self.request.id) && new()
+    }
+
+    async fn look(&mut self, channel: ChannelId) -> Outcome<()> {
+        let mut conn = self.ctx.pool.acquire().await.map_err(AppError::from)?;
+        let id: MessageId = self.request.id;
+        let now: Timestamp = self.ctx.now();
+        self.responses = messages::responses(&mut conn, channel, id, now).await?;
+        Ok(())
+    }
+}

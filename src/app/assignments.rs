@@ -1,0 +1,147 @@
+//! Assignments: which agents work on an intent (RFC-0001). Table `assignments`.
+
+use entente_core::access::Level;
+use entente_core::clock::Timestamp;
+use entente_core::events::{Draft, Kind};
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::{AssignmentId, IntentId};
+use entente_core::keys::Scope;
+use entente_core::principals::check_name;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::events::Line;
+use super::{Caller, Ctx, Outcome, access, idempotency, not_found};
+
+/// An agent's assignment to an intent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Its id.
+    pub id: AssignmentId,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// The agent.
+    pub agent_id: String,
+    /// As what: `worker`, `coordinator`, or the client's own word.
+    pub role: String,
+    /// When.
+    pub assigned_at: Timestamp,
+}
+
+/// The agents assigned to an intent, in the order in which they were.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    access::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    load(&mut connection, intent_id).await
+}
+
+/// Assigns an agent to an intent, or changes what it is assigned as. Only who manages the intent makes a
+/// coordinator: one sees and manages all of its channels.
+///
+/// # Errors
+/// The intent is not there or not writable; a name is none.
+pub async fn assign(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    agent_id: &str,
+    role: &str,
+    once: Option<&Idempotency>,
+) -> Outcome<Assignment> {
+    caller.require(Scope::IntentsWrite)?;
+    check_name("agent_id", agent_id)?;
+    check_name("role", role)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let seat = access::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if role == "coordinator" {
+        seat.standing.require_manager()?;
+    }
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let now = line.now();
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(&mut tx, assignment, &caller.agent).await?;
+    let payload = json!({
+        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
+        "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": caller.agent,
+    });
+    line.record(ctx, Draft::of(Kind::AgentAssigned, &caller.agent, payload));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &assignment, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(assignment)
+}
+
+/// Takes an agent off an intent.
+///
+/// # Errors
+/// The intent is not there or not writable; the agent is not assigned to it.
+pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    access::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let gone = sqlx::query!(
+        "-- assignments::delete
+         DELETE FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .execute(&mut *tx)
+    .await?;
+    if gone.rows_affected() == 0 {
+        return Err(not_found("assignment"));
+    }
+    line.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(())
+}
+
+async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
+    let rows = sqlx::query_as!(
+        Assignment,
+        "-- assignments::load
+         SELECT id, intent_id, agent_id, role, assigned_at FROM assignments WHERE intent_id = $1 ORDER BY id",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Writes an assignment; an agent that is assigned already keeps its assignment's id.
+async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
+    let saved = sqlx::query_as!(
+        Assignment,
+        "-- assignments::save
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT ON CONSTRAINT assignments_once
+         DO UPDATE SET role = excluded.role, assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
+         RETURNING id, intent_id, agent_id, role, assigned_at",
+        assignment.id.uuid(),
+        assignment.intent_id.uuid(),
+        assignment.agent_id,
+        assignment.role,
+        by,
+        assignment.assigned_at
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(saved)
+}

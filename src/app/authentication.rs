@@ -1,0 +1,82 @@
+//! Telling whose key is presented. A key is looked up by its public part, verified once against its slow hash, and then
+//! remembered (`caller.rs`). A key of the wrong form or with a wrong checksum costs no look-up; an unknown one no hash.
+
+use std::sync::Arc;
+
+use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
+use entente_core::canonical::{Digest, sha256};
+use entente_core::keys::Presented;
+use entente_core::refusal::{Code, Refusal};
+
+use super::caller::Memory;
+use super::keys::find_by_public_id;
+use super::{AppError, Ctx, Grant, Outcome};
+
+/// Tells whose key this is.
+///
+/// # Errors
+/// [`Code::Unauthenticated`], the same for every reason.
+pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
+    let digest = sha256(presented);
+    match ctx.grants.recall(&digest) {
+        Some(Memory::Verified(grant)) if grant.in_force(ctx.now()) => return Ok(grant),
+        Some(_) => return Err(unauthenticated()),
+        None => {}
+    }
+    let Some(public_id) = public_id(ctx, presented, &digest) else { return Err(unauthenticated()) };
+    let mut connection = ctx.pool.acquire().await?;
+    let found = find_by_public_id(&mut connection, &public_id).await?;
+    drop(connection);
+    let Some(found) = found else {
+        ctx.grants.refuse(digest);
+        return Err(unauthenticated());
+    };
+    // Few verifications at a time: each takes a core and 19 MiB for some 20 ms.
+    let _turn = ctx.grants.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    if let Some(Memory::Verified(grant)) = ctx.grants.recall(&digest) {
+        return if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated()) };
+    }
+    let secret = presented.to_owned();
+    let hash = found.secret_hash;
+    let verified = tokio::task::spawn_blocking(move || verify(&secret, &hash))
+        .await
+        .map_err(|e| AppError::Unavailable(e.to_string()))?;
+    if !verified || !found.key.in_force(ctx.now()) {
+        ctx.grants.refuse(digest);
+        return Err(unauthenticated());
+    }
+    let grant = Arc::new(Grant::new(found.key, found.kind));
+    ctx.grants.remember(digest, &grant);
+    Ok(grant)
+}
+
+fn unauthenticated() -> AppError {
+    // The text is the one that clients of the reference server know (contract 3.2).
+    AppError::Refused(Refusal::new(Code::Unauthenticated, "Invalid or missing API key"))
+}
+
+/// What to look a presented key up by; `None` when it cannot be a key of this server.
+fn public_id(ctx: &Ctx, presented: &str, digest: &Digest) -> Option<String> {
+    match Presented::parse(presented) {
+        Some(key) => Some(key.public_id),
+        None if ctx.settings.seeded_keys => Some(seeded_id(digest)),
+        None => None,
+    }
+}
+
+/// What a seeded key of `entente dev` is looked up by: a digest of itself.
+pub(crate) fn seeded_id(digest: &Digest) -> String {
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("seed:{hex}")
+}
+
+fn verify(secret: &str, hash: &str) -> bool {
+    argon2::PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
+}
+
+/// Hashes a key with argon2id. Slow by design, so never on an async thread.
+pub(crate) async fn hash(secret: String) -> Outcome<String> {
+    let hashed = tokio::task::spawn_blocking(move || Argon2::default().hash_password(secret.as_bytes()).map(|h| h.to_string()));
+    let hashed = hashed.await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    hashed.map_err(|e| AppError::Inconsistent(format!("hashing a key: {e}")))
+}

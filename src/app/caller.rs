@@ -1,0 +1,311 @@
+//! Who asks: a verified key, and the agent that it acts as.
+//!
+//! A key's slow hash is verified once per key and server; after that the key is known by its SHA-256 (design §3).
+//! What is remembered here is never the truth: a revoked key is forgotten at once on the server that revoked it, and
+//! within a second on the others (`keys::refresh`). Looking keys up is `keys.rs`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use entente_core::canonical::Digest;
+use entente_core::clock::Timestamp;
+use entente_core::keys::{Key, Scope};
+use entente_core::principals::{Kind, check_name};
+use entente_core::rate::{Allowance, Verdict, judge};
+use entente_core::refusal::{Code, Refusal};
+use tokio::sync::Semaphore;
+
+/// Keys remembered at the most, verified and refused ones together.
+const REMEMBERED: usize = 20_000;
+
+/// How long a key that opened nothing is refused without a look-up: long enough to blunt guessing, short enough not to
+/// annoy whoever presents a key just before it is made.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+/// Slow hashes under way at once: they must not take all cores from those whose keys are known.
+const VERIFICATIONS: usize = 2;
+
+/// A burst may spend this many seconds' worth of a key's rate.
+const BURST_SECONDS: u32 = 2;
+
+/// A verified key.
+#[derive(Debug)]
+pub struct Grant {
+    /// Its record.
+    pub key: Key,
+    /// What kind of being its principal is.
+    pub kind: Kind,
+    void: AtomicBool,
+    full_at: AtomicU64,
+    used_at: AtomicI64,
+    streams: AtomicUsize,
+}
+
+impl Grant {
+    /// A grant for a key that was just verified.
+    #[must_use]
+    pub fn new(key: Key, kind: Kind) -> Self {
+        Self {
+            key,
+            kind,
+            void: AtomicBool::new(false),
+            full_at: AtomicU64::new(0),
+            used_at: AtomicI64::new(0),
+            streams: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the key still opens anything.
+    #[must_use]
+    pub fn in_force(&self, now: Timestamp) -> bool {
+        !self.void.load(Ordering::Acquire) && self.key.in_force(now)
+    }
+
+    /// Judges one more request with this key at `since_start`; `usual` is the server's rate, 0 for no limit.
+    /// `None`: there is no limit.
+    pub fn admit(&self, usual: u32, since_start: Duration) -> Option<(Allowance, Verdict)> {
+        let per_second = self.key.rate_per_second.unwrap_or(usual);
+        if per_second == 0 {
+            return None;
+        }
+        let allowance = Allowance { per_second, burst: per_second.saturating_mul(BURST_SECONDS) };
+        let now = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let verdict = judge(allowance, full_at, now);
+            let Verdict::Pass { full_at: next, .. } = verdict else { return Some((allowance, verdict)) };
+            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some((allowance, verdict)),
+                Err(changed) => full_at = changed,
+            }
+        }
+    }
+
+    /// Takes one of the key's places for open streams.
+    ///
+    /// # Errors
+    /// [`Code::TooManyStreams`] when all `limit` are taken.
+    pub fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
+        let permit = StreamPermit(Arc::clone(self));
+        if self.streams.fetch_add(1, Ordering::AcqRel) >= limit {
+            return Err(Refusal::new(
+                Code::TooManyStreams,
+                format!("This key has {limit} open streams and waiting requests, as many as it may. Close some first."),
+            ));
+        }
+        Ok(permit)
+    }
+}
+
+/// One place among a key's open streams; free again when dropped.
+#[derive(Debug)]
+pub struct StreamPermit(Arc<Grant>);
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What is remembered of a presented key.
+#[derive(Debug, Clone)]
+pub enum Memory {
+    /// It was verified.
+    Verified(Arc<Grant>),
+    /// It opened nothing, a moment ago.
+    Refused,
+}
+
+#[derive(Debug)]
+enum Remembered {
+    Verified(Arc<Grant>),
+    Refused(Instant),
+}
+
+/// The keys that this server remembers, by the SHA-256 of the presented key.
+#[derive(Debug)]
+pub struct Grants {
+    known: RwLock<HashMap<Digest, Remembered>>,
+    /// The last change of keys that this server has heard of.
+    seen: AtomicI64,
+    /// Whose turn it is to have a key verified.
+    pub(crate) turns: Semaphore,
+}
+
+impl Default for Grants {
+    fn default() -> Self {
+        Self { known: RwLock::default(), seen: AtomicI64::new(0), turns: Semaphore::new(VERIFICATIONS) }
+    }
+}
+
+impl Grants {
+    /// What is remembered of a presented key; `None` when it has to be looked up.
+    #[must_use]
+    pub fn recall(&self, presented: &Digest) -> Option<Memory> {
+        match self.known.read().unwrap_or_else(PoisonError::into_inner).get(presented)? {
+            Remembered::Verified(grant) => Some(Memory::Verified(Arc::clone(grant))),
+            Remembered::Refused(at) => (at.elapsed() < REFUSED_FOR).then_some(Memory::Refused),
+        }
+    }
+
+    /// Remembers a verified key.
+    pub fn remember(&self, presented: Digest, grant: &Arc<Grant>) {
+        self.insert(presented, Remembered::Verified(Arc::clone(grant)));
+    }
+
+    /// Remembers that a key opened nothing.
+    pub fn refuse(&self, presented: Digest) {
+        self.insert(presented, Remembered::Refused(Instant::now()));
+    }
+
+    fn insert(&self, presented: Digest, what: Remembered) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            known.retain(|_, what| matches!(what, Remembered::Verified(_)));
+        }
+        if known.len() >= REMEMBERED {
+            // More keys in use than can be remembered: begin anew rather than grow without bound.
+            known.clear();
+        }
+        known.insert(presented, what);
+    }
+
+    /// Forgets keys by their public ids; whoever still holds one of them finds it void.
+    pub fn forget(&self, public_ids: &[String]) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, what| match what {
+            Remembered::Verified(grant) if public_ids.contains(&grant.key.public_id) => {
+                grant.void.store(true, Ordering::Release);
+                false
+            }
+            Remembered::Verified(_) | Remembered::Refused(_) => true,
+        });
+    }
+
+    /// The last change of keys that was heard of.
+    pub fn seen(&self) -> i64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// Says up to which change keys were heard of.
+    pub fn set_seen(&self, changed_seq: i64) {
+        self.seen.fetch_max(changed_seq, Ordering::AcqRel);
+    }
+
+    /// When each key was last used, for those used since the last call.
+    pub fn take_uses(&self) -> Vec<(uuid::Uuid, Timestamp)> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let uses = known.values().filter_map(|what| match what {
+            Remembered::Verified(grant) => {
+                let used = grant.used_at.swap(0, Ordering::AcqRel);
+                let at = chrono::DateTime::from_timestamp_micros(used)?;
+                (used != 0).then_some((grant.key.id.uuid(), at))
+            }
+            Remembered::Refused(_) => None,
+        });
+        uses.collect()
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The key.
+    pub grant: Arc<Grant>,
+    /// The agent that it acts as.
+    pub agent: String,
+    /// Whether the request named the agent itself (`X-Agent-ID`).
+    named: bool,
+}
+
+impl Caller {
+    /// A caller with this key, acting as the agent of `X-Agent-ID`, or as its principal.
+    ///
+    /// # Errors
+    /// [`Code::MayNotActAs`] when the key may not; a name that is none.
+    pub fn new(grant: Arc<Grant>, agent: Option<&str>, now: Timestamp) -> Result<Self, Refusal> {
+        grant.used_at.store(now.timestamp_micros(), Ordering::Release);
+        let Some(agent) = agent else {
+            let principal = grant.key.principal_id.clone();
+            return Ok(Self { grant, agent: principal, named: false });
+        };
+        check_name("X-Agent-ID", agent)?;
+        if !grant.key.may_act_as(agent) {
+            return Err(may_not_act_as(&grant.key, agent));
+        }
+        Ok(Self { grant, agent: agent.to_owned(), named: true })
+    }
+
+    /// The same caller acting as another agent, which [`Self::speaker`] has allowed.
+    #[must_use]
+    pub fn acting_as(&self, agent: String) -> Self {
+        Self { grant: Arc::clone(&self.grant), agent, named: true }
+    }
+
+    /// The key's principal.
+    #[must_use]
+    pub fn principal(&self) -> &str {
+        &self.grant.key.principal_id
+    }
+
+    /// Requires a scope of the key.
+    ///
+    /// # Errors
+    /// [`Code::ScopeMissing`].
+    pub fn require(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.has(scope) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::ScopeMissing,
+            format!("This key lacks the scope `{}`. Use a key that has it; an admin can make one.", scope.as_str()),
+        ))
+    }
+
+    /// Whether the key has a scope.
+    #[must_use]
+    pub fn has(&self, scope: Scope) -> bool {
+        self.grant.key.scopes.contains(&scope)
+    }
+
+    /// The agent that a body's `member` names, if the key may act as it (contract 1.1): the acting agent itself;
+    /// another one when the request named none, or the key may act as any. Without a name, the acting agent.
+    ///
+    /// # Errors
+    /// [`Code::MayNotActAs`]; with `strict`, a service that names no agent at all (contract 2).
+    pub fn speaker(&self, member: &str, name: Option<&str>, strict: bool) -> Result<String, Refusal> {
+        let Some(name) = name else {
+            if strict && !self.named && self.grant.kind == Kind::Service {
+                return Err(Refusal::field(
+                    Code::InvalidRequest,
+                    member,
+                    "missing",
+                    format!("Say who acts: with the X-Agent-ID header or with `{member}`."),
+                ));
+            }
+            return Ok(self.agent.clone());
+        };
+        check_name(member, name)?;
+        let key = &self.grant.key;
+        let free = key.any_agent() || (!self.named && key.may_act_as(name));
+        if name == self.agent || free { Ok(name.to_owned()) } else { Err(may_not_act_as(key, name)) }
+    }
+
+    /// Whether the key reads messages on behalf of every agent (contract 1.6; never in strict mode).
+    #[must_use]
+    pub fn sees_all(&self, strict: bool) -> bool {
+        !strict && self.grant.key.any_agent()
+    }
+}
+
+fn may_not_act_as(key: &Key, agent: &str) -> Refusal {
+    Refusal::new(
+        Code::MayNotActAs,
+        format!(
+            "The key of `{}` may not act as `{agent}`. Use that agent's own key, or one whose act_as covers it.",
+            key.principal_id
+        ),
+    )
+}

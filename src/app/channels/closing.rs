@@ -1,0 +1,123 @@
+//! How channels end (RFC-0021 §1.3, §7), and how their messages go: by the limit of what is kept, or some time after the
+//! end. What has ended has ended the instant it is due; the sweeps here only write it down and tidy.
+
+use entente_core::channels::{Channel, ChannelStatus, CloseReason};
+use entente_core::clock::{Timestamp, plus_seconds};
+use entente_core::events::{Draft, Kind};
+use entente_core::ids::ChannelId;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::rows;
+use crate::app::events::Line;
+use crate::app::{Ctx, Outcome, messages, pending, receipts};
+
+/// Messages deleted in one transaction: enough to keep up, few enough to be over soon.
+const DELETE_STEP: i64 = 5_000;
+
+/// Closes one channel within a deed that holds the intent's lock: what is pending on it expires, the log says why.
+pub(crate) async fn close(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    channel: &Channel,
+    reason: CloseReason,
+    actor: &str,
+) -> Outcome<()> {
+    rows::close(conn, channel.id, reason, line.now(), purge_at(ctx, line.now())).await?;
+    line.record(ctx, closed_event(channel.id, &channel.name, reason, actor));
+    pending::expire_on_channel(conn, line, channel.id).await
+}
+
+/// Closes every open channel of an intent that is resolved, and expires what is pending (RFC-0021 §7.1).
+pub(crate) async fn close_of_intent(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line, actor: &str) -> Outcome<()> {
+    let reason = CloseReason::IntentResolved;
+    for (id, name) in rows::close_all(conn, line.intent_id, reason, line.now(), purge_at(ctx, line.now())).await? {
+        line.record(ctx, closed_event(id, &name, reason, actor));
+    }
+    pending::expire_on_intent(conn, line).await
+}
+
+fn closed_event(id: ChannelId, name: &str, reason: CloseReason, actor: &str) -> Draft {
+    Draft::of(Kind::ChannelClosed, actor, json!({ "channel_id": id, "name": name, "reason": reason }))
+}
+
+fn purge_at(ctx: &Ctx, now: Timestamp) -> Option<Timestamp> {
+    let retention = ctx.settings.message_retention?;
+    Some(plus_seconds(now, u32::try_from(retention.as_secs()).unwrap_or(u32::MAX)))
+}
+
+/// Closes channels whose time to live after the last message has run out, up to `limit` of them.
+///
+/// # Errors
+/// The database.
+pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = rows::idle(&ctx.pool, ctx.now(), limit).await?;
+    let mut closed = 0;
+    for (intent_id, id) in due {
+        let mut tx = ctx.begin(&[intent_id]).await?;
+        let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+        let Some(channel) = rows::load(&mut tx, id).await? else { continue };
+        let now = line.now();
+        if channel.status != ChannelStatus::Open {
+            continue;
+        }
+        if channel.status_at(now) == ChannelStatus::Open {
+            // It was spoken on since this look was set: look again when it is really due.
+            rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
+        } else {
+            close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, "entente").await?;
+            line.save(&mut tx).await?;
+            closed += 1;
+        }
+        tx.commit().await?;
+        ctx.feed.news(intent_id);
+    }
+    Ok(closed)
+}
+
+/// Deletes messages that are over their channel's limit; up to `limit` channels, [`DELETE_STEP`] messages each.
+///
+/// # Errors
+/// The database.
+pub async fn evict(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let mut evicted = 0;
+    for id in rows::over_limit(&ctx.pool, limit).await? {
+        // No lock of the intent: what is deleted here is out of everybody's sight already.
+        let mut tx = ctx.begin(&[]).await?;
+        let Some(floor) = rows::claim_over_limit(&mut tx, id).await? else { continue };
+        let gone = messages::forget(&mut tx, id, floor, DELETE_STEP).await?;
+        pending::forget(&mut tx, id, floor).await?;
+        receipts::forget(&mut tx, id, floor).await?;
+        if gone < DELETE_STEP.unsigned_abs() {
+            rows::within_limit(&mut tx, id).await?;
+        }
+        tx.commit().await?;
+        evicted += gone;
+    }
+    Ok(evicted)
+}
+
+/// Deletes the messages of channels that were deleted, or closed longer ago than messages are kept; up to `limit`
+/// channels, [`DELETE_STEP`] messages each. A deleted channel goes with its last message.
+///
+/// # Errors
+/// The database.
+pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let mut purged = 0;
+    for id in rows::to_purge(&ctx.pool, ctx.now(), limit).await? {
+        let mut tx = ctx.begin(&[]).await?;
+        if !rows::claim_purge(&mut tx, id).await? {
+            continue;
+        }
+        let gone = messages::forget(&mut tx, id, i64::MAX, DELETE_STEP).await?;
+        if gone < DELETE_STEP.unsigned_abs() {
+            pending::forget(&mut tx, id, i64::MAX).await?;
+            receipts::forget(&mut tx, id, i64::MAX).await?;
+            rows::purged(&mut tx, id).await?;
+        }
+        tx.commit().await?;
+        purged += gone;
+    }
+    Ok(purged)
+}

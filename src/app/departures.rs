@@ -1,0 +1,138 @@
+//! Departures: an agent leaves, and its channels are told (RFC-0016, RFC-0021 §7.2).
+
+use std::collections::HashMap;
+
+use entente_core::agents::{Agent, AgentStatus};
+use entente_core::channels::Channel;
+use entente_core::events::{Draft as EventDraft, Kind};
+use entente_core::ids::{ChannelId, IntentId};
+use entente_core::messages::{Draft, Message, MessageType, Ruling};
+use entente_core::payload::Payload;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::agents::{change, find, require_keeper, save};
+use super::events::Line;
+use super::sends::compose;
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, messages, not_found, pending};
+
+/// Who speaks when the house itself has something to say on a channel.
+const HOUSE: &str = "entente";
+
+/// Deregisters an agent: it leaves every open channel's members, requests that wait for it alone expire, and those
+/// channels get a notify. Doing it again changes nothing.
+///
+/// # Errors
+/// There is no such agent, or the caller may not decide over it.
+pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
+    require_keeper(ctx, caller, agent_id)?;
+    depart(ctx, agent_id, &caller.agent).await
+}
+
+/// Deregisters the agents whose draining has taken as long as it may, up to `limit` of them.
+///
+/// # Errors
+/// The database.
+pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = agents::drained(&ctx.pool, ctx.now(), limit).await?;
+    for agent_id in &due {
+        depart(ctx, agent_id, HOUSE).await?;
+    }
+    Ok(due.len() as u64)
+}
+
+async fn depart(ctx: &Ctx, agent_id: &str, actor: &str) -> Outcome<Agent> {
+    loop {
+        let (mut tx, intents) = begin(ctx, agent_id).await?;
+        let mut house = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+        let before = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
+        if before.status == AgentStatus::Deregistered {
+            return Ok(before);
+        }
+        if concerned(&mut tx, agent_id).await?.iter().any(|intent| !intents.contains(intent)) {
+            // It joined another channel since the intents were listed. Their locks are needed before anything is
+            // written, so begin again.
+            continue;
+        }
+        for intent in &intents {
+            leave(&mut tx, ctx, *intent, agent_id, actor).await?;
+        }
+        let now = house.now();
+        let after = Agent {
+            status: AgentStatus::Deregistered,
+            draining_since: None,
+            version: before.version + 1,
+            ..before.clone()
+        };
+        save(&mut tx, &after).await?;
+        house.record(ctx, EventDraft::of(Kind::AgentStatusChanged, actor, change(&before, &after)));
+        house.save(&mut tx).await?;
+        tx.commit().await?;
+        tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");
+        ctx.feed.news(IntentId::HOUSE);
+        intents.iter().for_each(|intent| ctx.feed.news(*intent));
+        return Ok(after);
+    }
+}
+
+/// Begins a transaction with the locks of the house and of every intent that the agent is concerned with.
+async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
+    let mut connection = ctx.pool.acquire().await?;
+    let intents = concerned(&mut connection, agent_id).await?;
+    drop(connection);
+    let mut locks = intents.clone();
+    locks.push(IntentId::HOUSE);
+    Ok((ctx.begin(&locks).await?, intents))
+}
+
+/// The intents on which the agent is a member of an open channel or a request waits for it.
+async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
+    let mut intents = channels::intents_with_member(conn, agent_id).await?;
+    intents.extend(pending::intents_awaiting(conn, agent_id).await?);
+    intents.sort_unstable();
+    intents.dedup();
+    Ok(intents)
+}
+
+/// Takes the agent out of one intent's channels.
+async fn leave(conn: &mut PgConnection, ctx: &Ctx, intent: IntentId, agent_id: &str, actor: &str) -> Outcome<()> {
+    let mut line = Line::open(conn, intent, ctx.now()).await?;
+    let mut told: HashMap<ChannelId, Channel> = HashMap::new();
+    for channel in channels::remove_member(conn, intent, agent_id).await? {
+        let payload = json!({
+            "channel_id": channel.id, "name": channel.name, "members": channel.members, "updated": ["members"],
+            "departed": agent_id,
+        });
+        line.record(ctx, EventDraft::of(Kind::ChannelCreated, actor, payload));
+        told.insert(channel.id, channel);
+    }
+    let awaiting = pending::expire_for_agent(conn, &mut line, agent_id).await?;
+    for channel in channels::load_all(conn, &awaiting).await? {
+        told.entry(channel.id).or_insert(channel);
+    }
+    let mut told: Vec<Channel> = told.into_values().collect();
+    told.sort_by_key(|channel| channel.id);
+    let mut notices = Vec::with_capacity(told.len());
+    for channel in &mut told {
+        notices.push(notice(ctx, &mut line, channel, agent_id)?);
+    }
+    messages::insert(conn, &notices.iter().collect::<Vec<_>>()).await?;
+    channels::save_counts(conn, &told.iter().collect::<Vec<_>>()).await?;
+    line.save(conn).await
+}
+
+/// The notify that tells a channel of the departure.
+fn notice(ctx: &Ctx, line: &mut Line, channel: &mut Channel, agent_id: &str) -> Outcome<Message> {
+    let said = json!({ "event": "agent_departed", "agent_id": agent_id });
+    let draft = Draft {
+        sender: HOUSE.to_owned(),
+        to: None,
+        message_type: MessageType::Notify,
+        correlation_id: None,
+        payload: Payload::stored(said.to_string())?,
+        metadata: None,
+        expires_at: None,
+    };
+    let now = line.now();
+    compose(ctx, &mut line.tail, channel, draft, Ruling { to: None, recipients: None }, now)
+}

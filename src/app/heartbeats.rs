@@ -1,0 +1,144 @@
+//! Heartbeats (RFC-0016): hearing them, and noting silence.
+//!
+//! While the status stays, a beat makes no event and no transaction of its own: beats are gathered in memory and
+//! written together, so that a fleet's hearts cost the database one statement a second. A crash loses at most that
+//! second of beats.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use entente_core::agents::{Agent, AgentStatus};
+use entente_core::clock::Timestamp;
+use entente_core::events::{Draft, Kind};
+use entente_core::ids::IntentId;
+use entente_core::keys::Scope;
+
+use super::agents::{change, find, save, shown, suspects};
+use super::events::Line;
+use super::{Caller, Ctx, Outcome, not_found};
+
+/// What an agent said at its last beat.
+#[derive(Debug, Clone)]
+pub struct Beat {
+    /// What it carries.
+    pub current_load: i64,
+    /// What it works on.
+    pub tasks_in_progress: Vec<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Beats that were heard and not yet written.
+#[derive(Debug, Default)]
+pub struct Beats(Mutex<HashMap<String, Beat>>);
+
+impl Beats {
+    fn put(&self, agent: &str, beat: Beat) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned(), beat);
+    }
+
+    fn take(&self) -> HashMap<String, Beat> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows in a record what was heard since it was written.
+    pub(crate) fn show(&self, agent: &mut Agent) {
+        if let Some(beat) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&agent.agent_id) {
+            agent.last_heartbeat_at = agent.last_heartbeat_at.max(Some(beat.at));
+            agent.current_load = beat.current_load;
+            agent.tasks_in_progress.clone_from(&beat.tasks_in_progress);
+        }
+    }
+}
+
+/// Hears a heartbeat.
+///
+/// # Errors
+/// There is no such agent, the caller may not speak for it, or it has left.
+pub async fn heartbeat(
+    ctx: &Ctx,
+    caller: &Caller,
+    agent_id: &str,
+    current_load: i64,
+    tasks_in_progress: Vec<String>,
+) -> Outcome<Agent> {
+    caller.require(Scope::AgentsWrite)?;
+    entente_core::access::check_list("tasks_in_progress", &tasks_in_progress)?;
+    caller.speaker("agent_id", Some(agent_id), ctx.settings.strict)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let mut agent = find(&mut connection, agent_id).await?.ok_or_else(|| not_found("agent"))?;
+    drop(connection);
+    ctx.beats.show(&mut agent);
+    let now = ctx.now();
+    let status = agent.beat(now)?;
+    let beat = Beat { current_load, tasks_in_progress, at: now };
+    ctx.beats.put(agent_id, beat);
+    if status == agent.status {
+        ctx.beats.show(&mut agent);
+        return Ok(agent);
+    }
+    // Back to health: that is news, and written at once.
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, now).await?;
+    let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
+    let mut next = Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() }.moved(status, line.now())?;
+    save(&mut tx, &next).await?;
+    line.record(ctx, Draft::of(Kind::AgentStatusChanged, agent_id, change(&agent, &next)));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    ctx.beats.show(&mut next);
+    Ok(next)
+}
+
+/// Writes the beats that were heard since the last call.
+///
+/// # Errors
+/// The database; the beats are kept for the next call.
+pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
+    let beats = ctx.beats.take();
+    if beats.is_empty() {
+        return Ok(0);
+    }
+    let (ids, heard): (Vec<&str>, Vec<&Beat>) = beats.iter().map(|(id, beat)| (id.as_str(), beat)).unzip();
+    let written = super::agents::save_beats(ctx, &ids, &heard).await;
+    match written {
+        Ok(written) => Ok(written),
+        Err(failure) => {
+            let mut waiting = ctx.beats.0.lock().unwrap_or_else(PoisonError::into_inner);
+            for (agent, beat) in beats {
+                waiting.entry(agent).or_insert(beat);
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Writes down which agents have fallen silent, up to `limit` of them.
+///
+/// # Errors
+/// The database.
+pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let now = ctx.now();
+    let silent = suspects(&ctx.pool, now, limit).await?;
+    let mut noted = 0;
+    for suspect in silent.into_iter().map(|agent| shown(ctx, agent)) {
+        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+        let mut line = Line::open(&mut tx, IntentId::HOUSE, now).await?;
+        let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { continue };
+        ctx.beats.show(&mut agent);
+        let status = agent.status_at(line.now());
+        if status == agent.status {
+            continue;
+        }
+        let next = Agent { status, version: agent.version + 1, ..agent.clone() };
+        save(&mut tx, &next).await?;
+        let kind = if status == AgentStatus::Dead { Kind::AgentDead } else { Kind::AgentStatusChanged };
+        line.record(ctx, Draft::of(kind, "entente", change(&agent, &next)));
+        line.save(&mut tx).await?;
+        tx.commit().await?;
+        ctx.feed.news(IntentId::HOUSE);
+        noted += 1;
+    }
+    Ok(noted)
+}

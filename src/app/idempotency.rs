@@ -1,0 +1,135 @@
+//! What was done under an idempotency key. Table `idempotency`; what a key is, is `entente_core::idempotency`.
+//!
+//! A deed that creates something begins with [`Ctx::begin_once`](super::Ctx::begin_once), looks here for what was done
+//! before, and keeps what it did in its own transaction.
+
+use entente_core::canonical::sha256;
+use entente_core::clock::Timestamp;
+use entente_core::idempotency::Idempotency;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::PgConnection;
+
+use super::{Caller, Ctx, Outcome};
+
+/// The advisory lock of a principal's key.
+pub(crate) fn lock_key(principal: &str, key: &str) -> i64 {
+    let digest = sha256(format!("idempotency\0{principal}\0{key}"));
+    digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
+}
+
+/// What was done under the key, if the same was asked before.
+///
+/// # Errors
+/// Something else was asked under the same key.
+pub(crate) async fn find<T: DeserializeOwned>(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    once: Option<&Idempotency>,
+) -> Outcome<Option<T>> {
+    let Some(once) = once else { return Ok(None) };
+    let row = sqlx::query!(
+        "-- idempotency::find
+         SELECT fingerprint, outcome FROM idempotency WHERE principal_id = $1 AND key = $2",
+        caller.principal(),
+        once.key
+    )
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    if row.fingerprint != once.fingerprint {
+        return Err(once.mismatch().into());
+    }
+    Ok(Some(serde_json::from_str(&row.outcome)?))
+}
+
+/// Keeps what was done under the key.
+pub(crate) async fn keep<T: Serialize>(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    once: Option<&Idempotency>,
+    outcome: &T,
+    now: Timestamp,
+) -> Outcome<()> {
+    let Some(once) = once else { return Ok(()) };
+    let kept = Kept {
+        principal_id: caller.principal().to_owned(),
+        key: once.key.clone(),
+        fingerprint: once.fingerprint.to_vec(),
+        outcome: serde_json::to_string(outcome)?,
+    };
+    keep_all(conn, &[kept], now).await
+}
+
+/// One outcome to keep.
+pub(crate) struct Kept {
+    /// Whose key it is.
+    pub principal_id: String,
+    /// The key.
+    pub key: String,
+    /// What was asked.
+    pub fingerprint: Vec<u8>,
+    /// What came of it, as JSON.
+    pub outcome: String,
+}
+
+/// Keeps several outcomes at once.
+pub(crate) async fn keep_all(conn: &mut PgConnection, kept: &[Kept], now: Timestamp) -> Outcome<()> {
+    let principals: Vec<&str> = kept.iter().map(|k| k.principal_id.as_str()).collect();
+    let keys: Vec<&str> = kept.iter().map(|k| k.key.as_str()).collect();
+    let fingerprints: Vec<&[u8]> = kept.iter().map(|k| k.fingerprint.as_slice()).collect();
+    let outcomes: Vec<&str> = kept.iter().map(|k| k.outcome.as_str()).collect();
+    sqlx::query!(
+        "-- idempotency::keep_all
+         INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
+         SELECT principal_id, key, fingerprint, outcome, $5
+         FROM UNNEST($1::text[], $2::text[], $3::bytea[], $4::text[]) AS k (principal_id, key, fingerprint, outcome)",
+        &principals as &[&str],
+        &keys as &[&str],
+        &fingerprints as &[&[u8]],
+        &outcomes as &[&str],
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What was done under several keys of several principals: `(principal, key, fingerprint, outcome)` of those found.
+pub(crate) async fn find_all(
+    conn: &mut PgConnection,
+    principals: &[&str],
+    keys: &[&str],
+) -> Outcome<Vec<Kept>> {
+    let rows = sqlx::query_as!(
+        Kept,
+        "-- idempotency::find_all
+         SELECT i.principal_id, i.key, i.fingerprint, i.outcome
+         FROM UNNEST($1::text[], $2::text[]) AS k (principal_id, key)
+         JOIN idempotency i ON i.principal_id = k.principal_id AND i.key = k.key",
+        principals as &[&str],
+        keys as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Forgets up to `limit` outcomes that are older than the window; answers with how many.
+///
+/// # Errors
+/// The database.
+pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let before = ctx.now() - ctx.settings.idempotency_window;
+    let done = sqlx::query!(
+        "-- idempotency::forget
+         DELETE FROM idempotency WHERE (principal_id, key) IN (
+             SELECT principal_id, key FROM idempotency WHERE created_at < $1
+             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        before,
+        limit
+    )
+    .execute(&ctx.pool)
+    .await?;
+    Ok(done.rows_affected())
+}

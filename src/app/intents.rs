@@ -1,0 +1,308 @@
+//! Intents (RFC-0001): creating, finding and changing them. Table `intents`.
+
+use entente_core::access::Level;
+use entente_core::clock::Timestamp;
+use entente_core::events::{Draft, Kind};
+use entente_core::export::Export;
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::IntentId;
+use entente_core::intents::{
+    self as law, Intent, IntentAsk, IntentStatus, created_payload, moved_payload, patched_payload,
+};
+use entente_core::keys::Scope;
+use entente_core::patch::Change;
+use entente_core::refusal::{Code, Refusal};
+use sqlx::PgConnection;
+
+use super::events::Line;
+use super::{AppError, Caller, Ctx, Outcome, access, channels, events, idempotency, not_found, unknown};
+
+/// Creates an intent.
+///
+/// # Errors
+/// The ask is not lawful; its parent or one of its dependencies is not there, or the parent does not let the caller add
+/// children (contract 7).
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    created_by: &str,
+    ask: IntentAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    let now = ctx.now();
+    let id = IntentId::mint(now, &*ctx.chance);
+    let mut tx = ctx.begin_once(&[id], caller, once).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    check_relations(&mut tx, &ask, created_by, now).await?;
+    let mut line = Line::fresh(id, now);
+    let intent = law::create(ask, created_by, id, line.now())?;
+    insert(&mut tx, &intent).await?;
+    line.record(ctx, Draft::of(Kind::IntentCreated, created_by, created_payload(&intent)));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &intent, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(id);
+    Ok(intent)
+}
+
+async fn check_relations(conn: &mut PgConnection, ask: &IntentAsk, agent: &str, now: Timestamp) -> Outcome<()> {
+    if let Some(parent) = ask.parent_id {
+        let seat = access::seat(conn, agent, parent, now).await?;
+        let seat = seat.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
+        seat.standing.require(Level::Admin)?;
+    }
+    for dependency in &ask.depends_on {
+        let seat = access::seat(conn, agent, *dependency, now).await?;
+        if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+            return Err(unknown_relation("depends_on", *dependency).into());
+        }
+    }
+    Ok(())
+}
+
+fn unknown_relation(member: &str, id: IntentId) -> Refusal {
+    Refusal::field(
+        Code::Unprocessable,
+        member,
+        "unknown",
+        format!("`{member}` names {id}, which does not exist or is not visible to you."),
+    )
+}
+
+/// One intent.
+///
+/// # Errors
+/// It is not there or not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    access::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
+    load(&mut connection, id).await?.ok_or_else(|| not_found("intent"))
+}
+
+/// Which intents to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only in this status.
+    pub status: Option<IntentStatus>,
+    /// Only by this creator.
+    pub created_by: Option<String>,
+    /// Only parts of this one.
+    pub parent_id: Option<IntentId>,
+    /// Only those that this agent is assigned to.
+    pub assigned_to: Option<String>,
+    /// Only older than this one: the cursor.
+    pub before: Option<IntentId>,
+    /// How many at the most.
+    pub limit: u32,
+    /// How many of the newest to pass over.
+    pub offset: u32,
+}
+
+/// The intents that the caller can read, the newest first.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Intent>> {
+    caller.require(Scope::IntentsRead)?;
+    let rows = sqlx::query_as!(
+        Row,
+        "-- intents::list
+         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
+                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
+         FROM intents i LEFT JOIN acls a ON a.intent_id = i.id
+         WHERE ($1::text IS NULL OR i.status = $1)
+           AND ($2::text IS NULL OR i.created_by = $2)
+           AND ($3::uuid IS NULL OR i.parent_id = $3)
+           AND ($4::text IS NULL OR EXISTS (
+                SELECT 1 FROM assignments s WHERE s.intent_id = i.id AND s.agent_id = $4))
+           AND ($5::uuid IS NULL OR i.id < $5)
+           AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $6 OR EXISTS (
+                SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $6
+                AND (e.expires_at IS NULL OR e.expires_at > $7)))
+         ORDER BY i.id DESC LIMIT $8 OFFSET $9",
+        filter.status.map(IntentStatus::as_str),
+        filter.created_by,
+        filter.parent_id.map(IntentId::uuid),
+        filter.assigned_to,
+        filter.before.map(IntentId::uuid),
+        caller.agent,
+        ctx.now(),
+        i64::from(filter.limit),
+        i64::from(filter.offset)
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    rows.into_iter().map(Intent::try_from).collect()
+}
+
+/// Changes an intent's state, if the caller has seen its current version.
+///
+/// # Errors
+/// It is not there or not writable; the version is stale; the change is not lawful.
+pub async fn patch_state(ctx: &Ctx, caller: &Caller, id: IntentId, seen: i64, change: Change) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[id]).await?;
+    access::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, id, ctx.now()).await?;
+    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    intent.require_version(seen)?;
+    let next = intent.patched(&change, line.now())?;
+    update(&mut tx, &next).await?;
+    line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(id);
+    Ok(next)
+}
+
+/// Changes an intent's status, if the caller has seen its current version. A terminal status closes its channels and
+/// expires what is pending on them, in the same transaction (RFC-0021 §7.1).
+///
+/// # Errors
+/// It is not there or the caller is no admin; the version is stale; the transition is not lawful.
+pub async fn set_status(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: IntentId,
+    seen: i64,
+    status: IntentStatus,
+    reason: Option<&str>,
+) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    entente_core::access::check_reason(reason)?;
+    let mut tx = ctx.begin(&[id]).await?;
+    access::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, id, ctx.now()).await?;
+    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    intent.require_version(seen)?;
+    let next = intent.moved(status, ctx.settings.strict, line.now())?;
+    update(&mut tx, &next).await?;
+    line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
+    if status.is_terminal() {
+        channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+    }
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(id);
+    Ok(next)
+}
+
+/// One intent with its whole log, for `entente verify`.
+///
+/// # Errors
+/// It is not there or not readable.
+pub async fn export(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export> {
+    caller.require(Scope::IntentsRead)?;
+    // Under the intent's lock, so that the intent and its log are of one moment.
+    let mut tx = ctx.begin(&[id]).await?;
+    access::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
+    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let log = events::all(&mut tx, id).await?;
+    tx.commit().await?;
+    Ok(Export::new(intent, &log, ctx.now()))
+}
+
+struct Row {
+    id: uuid::Uuid,
+    title: String,
+    description: String,
+    created_by: String,
+    parent_id: Option<uuid::Uuid>,
+    depends_on: Vec<uuid::Uuid>,
+    constraints: String,
+    state: String,
+    status: String,
+    confidence: f64,
+    version: i64,
+    governance_policy: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl TryFrom<Row> for Intent {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            title: row.title,
+            description: row.description,
+            created_by: row.created_by,
+            parent_id: row.parent_id.map(IntentId::from),
+            depends_on: row.depends_on.into_iter().map(IntentId::from).collect(),
+            constraints: serde_json::from_str(&row.constraints)?,
+            state: serde_json::from_str(&row.state)?,
+            status: IntentStatus::parse(&row.status).ok_or_else(|| unknown("intent status", &row.status))?,
+            confidence: row.confidence,
+            version: row.version,
+            governance_policy: row.governance_policy.as_deref().map(serde_json::from_str).transpose()?,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+/// An intent by its id.
+pub(crate) async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Intent>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- intents::load
+         SELECT id, title, description, created_by, parent_id, depends_on, constraints, state, status, confidence,
+                version, governance_policy, created_at, updated_at
+         FROM intents WHERE id = $1",
+        id.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Intent::try_from).transpose()
+}
+
+async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
+    sqlx::query!(
+        "-- intents::insert
+         INSERT INTO intents (id, title, description, created_by, parent_id, depends_on, constraints, state, status,
+                              confidence, version, governance_policy, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        intent.id.uuid(),
+        intent.title,
+        intent.description,
+        intent.created_by,
+        intent.parent_id.map(IntentId::uuid),
+        &depends_on,
+        serde_json::to_string(&intent.constraints)?,
+        serde_json::to_string(&intent.state)?,
+        intent.status.as_str(),
+        intent.confidence,
+        intent.version,
+        intent.governance_policy.as_ref().map(serde_json::to_string).transpose()?,
+        intent.created_at,
+        intent.updated_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let updated = sqlx::query!(
+        "-- intents::update
+         UPDATE intents SET state = $2, status = $3, version = $4::bigint, updated_at = $5 WHERE id = $1 AND version = $4::bigint - 1",
+        intent.id.uuid(),
+        serde_json::to_string(&intent.state)?,
+        intent.status.as_str(),
+        intent.version,
+        intent.updated_at
+    )
+    .execute(conn)
+    .await?;
+    if updated.rows_affected() == 1 {
+        return Ok(());
+    }
+    // The lock of the intent was held since its version was read.
+    Err(AppError::Inconsistent(format!("{} changed under its lock", intent.id)))
+}

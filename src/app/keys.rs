@@ -1,0 +1,363 @@
+//! Keys: making, rotating and revoking them. Table `keys`. Telling who presents one is `authentication.rs`; the keys that
+//! the house makes by itself are `seeds.rs`.
+
+use entente_core::clock::{Timestamp, plus_seconds};
+use entente_core::events::{Draft, Kind as EventKind};
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::{IntentId, KeyId};
+use entente_core::keys::{self as law, Dialect, Key, KeyAsk, Presented, Scope};
+use entente_core::principals::Kind;
+use entente_core::refusal::Code;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::authentication::hash;
+use super::events::Line;
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
+
+/// Seconds that an old key goes on working after it was rotated, when nothing is said.
+pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
+
+/// A key that was just made: its record, and the key itself for this one time.
+#[derive(Debug)]
+pub struct NewKey {
+    /// The record.
+    pub key: Key,
+    /// The key. Shown once, stored nowhere: a repeated request finds only the record.
+    pub secret: Option<Secret>,
+}
+
+/// A key in clear. Its `Debug` keeps it to itself.
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Makes a key for a principal.
+///
+/// # Errors
+/// The scope `admin` is missing; there is no such principal; the ask is not lawful.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    principal_id: &str,
+    ask: KeyAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<NewKey> {
+    caller.require(Scope::Admin)?;
+    let presented = Presented::mint(&*ctx.chance);
+    let secret_hash = hash(presented.reveal()).await?;
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
+    if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(NewKey { key, secret: None });
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let id = KeyId::mint(line.now(), &*ctx.chance);
+    let key = law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
+    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
+    line.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
+    insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &key, key.created_at).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
+}
+
+/// Replaces a key by a new one with the same powers. The old one goes on working for `overlap_seconds`. A holder may
+/// rotate its own key, an admin any.
+///
+/// # Errors
+/// There is no such key, it is no longer in force, or it is another's.
+pub async fn rotate(ctx: &Ctx, caller: &Caller, id: KeyId, overlap_seconds: u32) -> Outcome<NewKey> {
+    let presented = Presented::mint(&*ctx.chance);
+    let secret_hash = hash(presented.reveal()).await?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let old = reachable(&mut tx, caller, id).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let now = line.now();
+    if !old.in_force(now) {
+        return Err(super::refuse(Code::Unprocessable, "This key is revoked or expired. Make a new one instead."));
+    }
+    let overlap_end = plus_seconds(now, overlap_seconds);
+    let end = old.expires_at.map_or(overlap_end, |end| end.min(overlap_end));
+    let key = Key {
+        id: KeyId::mint(now, &*ctx.chance),
+        public_id: presented.public_id.clone(),
+        created_by: caller.principal().to_owned(),
+        created_at: now,
+        rotated_from: Some(old.id),
+        last_used_at: None,
+        ..old
+    };
+    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "rotated_from": id, "old_key_ends_at": end });
+    line.record(ctx, Draft::of(EventKind::KeyRotated, caller.principal(), payload));
+    insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
+    end_key(&mut tx, id, Some(end), None, line.tail.seq).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    forget(ctx).await;
+    Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
+}
+
+/// Revokes a key at once, on every server. Revoking it again changes nothing. A holder may revoke its own key, an admin
+/// any.
+///
+/// # Errors
+/// There is no such key, or it is another's.
+pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let key = reachable(&mut tx, caller, id).await?;
+    if key.revoked_at.is_some() {
+        return Ok(key);
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let now = line.now();
+    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id });
+    line.record(ctx, Draft::of(EventKind::KeyRevoked, caller.principal(), payload));
+    end_key(&mut tx, id, key.expires_at, Some(now), line.tail.seq).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    forget(ctx).await;
+    Ok(Key { revoked_at: Some(now), ..key })
+}
+
+/// Forgets the keys that changed, here at once and elsewhere by their own watch. If that fails here the watch, which
+/// runs here too, does it in a moment.
+async fn forget(ctx: &Ctx) {
+    ctx.feed.news(IntentId::HOUSE);
+    if let Err(e) = refresh(ctx).await {
+        tracing::warn!(error = %e, "keys that changed are not forgotten yet");
+    }
+}
+
+/// The keys of a principal, oldest first. Anybody may look at its own.
+///
+/// # Errors
+/// The scope `admin` is missing to look at another's.
+pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec<Key>> {
+    if principal_id != caller.principal() {
+        caller.require(Scope::Admin)?;
+    }
+    let mut connection = ctx.pool.acquire().await?;
+    principals::find(&mut connection, principal_id).await?.ok_or_else(|| not_found("principal"))?;
+    let rows = sqlx::query_as!(
+        Row,
+        "-- keys::list
+         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
+                k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
+                k.last_used_at, p.kind
+         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.principal_id = $1 ORDER BY k.id",
+        principal_id
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    rows.into_iter().map(|row| Found::try_from(row).map(|found| found.key)).collect()
+}
+
+/// Forgets the keys that changed since the last call, on whichever server: run every few hundred milliseconds, and at
+/// once after a change here.
+///
+/// # Errors
+/// The database.
+pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
+    let rows = sqlx::query!(
+        "-- keys::refresh
+         SELECT public_id, changed_seq FROM keys WHERE changed_seq > $1 ORDER BY changed_seq LIMIT 10000",
+        ctx.grants.seen()
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let Some(last) = rows.last().map(|row| row.changed_seq) else { return Ok(()) };
+    let changed: Vec<String> = rows.into_iter().map(|row| row.public_id).collect();
+    ctx.grants.forget(&changed);
+    ctx.grants.set_seen(last);
+    Ok(())
+}
+
+/// Writes down when keys were last used.
+///
+/// # Errors
+/// The database.
+pub async fn save_uses(ctx: &Ctx) -> Outcome<u64> {
+    let (ids, times): (Vec<uuid::Uuid>, Vec<Timestamp>) = ctx.grants.take_uses().into_iter().unzip();
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let done = sqlx::query!(
+        "-- keys::save_uses
+         UPDATE keys SET last_used_at = u.at FROM UNNEST($1::uuid[], $2::timestamptz[]) AS u (id, at)
+         WHERE keys.id = u.id AND (keys.last_used_at IS NULL OR keys.last_used_at < u.at)",
+        &ids,
+        &times
+    )
+    .execute(&ctx.pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+struct Row {
+    id: uuid::Uuid,
+    public_id: String,
+    principal_id: String,
+    secret_hash: String,
+    label: Option<String>,
+    scopes: Vec<String>,
+    act_as: Vec<String>,
+    dialect: Option<String>,
+    rate_per_second: Option<i32>,
+    created_by: String,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    rotated_from: Option<uuid::Uuid>,
+    last_used_at: Option<Timestamp>,
+    kind: String,
+}
+
+/// A key with what only authentication needs.
+pub(crate) struct Found {
+    /// The record.
+    pub key: Key,
+    /// argon2id, PHC.
+    pub secret_hash: String,
+    /// What kind of being its principal is.
+    pub kind: Kind,
+}
+
+impl TryFrom<Row> for Found {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        let scopes = row.scopes.iter().map(|scope| Scope::parse(scope).ok_or_else(|| unknown("scope", scope)));
+        let dialect = row.dialect.map(|word| Dialect::parse(&word).ok_or_else(|| unknown("dialect", &word)));
+        Ok(Self {
+            key: Key {
+                id: row.id.into(),
+                public_id: row.public_id,
+                principal_id: row.principal_id,
+                label: row.label,
+                scopes: scopes.collect::<Outcome<_>>()?,
+                act_as: row.act_as,
+                dialect: dialect.transpose()?,
+                rate_per_second: row.rate_per_second.and_then(|rate| u32::try_from(rate).ok()),
+                created_by: row.created_by,
+                created_at: row.created_at,
+                expires_at: row.expires_at,
+                revoked_at: row.revoked_at,
+                rotated_from: row.rotated_from.map(KeyId::from),
+                last_used_at: row.last_used_at,
+            },
+            secret_hash: row.secret_hash,
+            kind: Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
+        })
+    }
+}
+
+pub(crate) async fn find_by_public_id(conn: &mut PgConnection, public_id: &str) -> Outcome<Option<Found>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- keys::find_by_public_id
+         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
+                k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
+                k.last_used_at, p.kind
+         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = $1",
+        public_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Found::try_from).transpose()
+}
+
+/// A key by the part that it is looked up by.
+/// A key that the caller may rotate or revoke: its own, or any with the scope `admin`.
+async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outcome<Key> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- keys::reachable
+         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
+                k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
+                k.last_used_at, p.kind
+         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.id = $1",
+        id.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    let found = row.map(Found::try_from).transpose()?;
+    found
+        .map(|found| found.key)
+        .filter(|key| key.principal_id == caller.principal() || caller.has(Scope::Admin))
+        .ok_or_else(|| not_found("key"))
+}
+
+pub(crate) async fn insert(conn: &mut PgConnection, key: &Key, secret_hash: &str, changed_seq: i64) -> Outcome<()> {
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    sqlx::query!(
+        "-- keys::insert
+         INSERT INTO keys (id, public_id, principal_id, secret_hash, label, scopes, act_as, dialect, rate_per_second,
+                           created_by, created_at, expires_at, rotated_from, changed_seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        key.id.uuid(),
+        key.public_id,
+        key.principal_id,
+        secret_hash,
+        key.label,
+        &scopes as &[&str],
+        &key.act_as,
+        key.dialect.map(Dialect::as_str),
+        key.rate_per_second.and_then(|rate| i32::try_from(rate).ok()),
+        key.created_by,
+        key.created_at,
+        key.expires_at,
+        key.rotated_from.map(KeyId::uuid),
+        changed_seq
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn end_key(
+    conn: &mut PgConnection,
+    id: KeyId,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    changed_seq: i64,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- keys::end
+         UPDATE keys SET expires_at = $2, revoked_at = $3, changed_seq = $4 WHERE id = $1",
+        id.uuid(),
+        expires_at,
+        revoked_at,
+        changed_seq
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn end_labelled(
+    conn: &mut PgConnection,
+    principal_id: &str,
+    label: &str,
+    now: Timestamp,
+    changed_seq: i64,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- keys::end_labelled
+         UPDATE keys SET revoked_at = $3, changed_seq = $4
+         WHERE principal_id = $1 AND label = $2 AND revoked_at IS NULL",
+        principal_id,
+        label,
+        now,
+        changed_seq
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

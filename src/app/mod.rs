@@ -1,0 +1,212 @@
+//! The deeds: every operation of the server, and all of its SQL.
+//!
+//! A deed is one short story in one transaction: may I? what is? what does the law say? make it so, say so, commit;
+//! and then tell the feed. It begins and commits exactly once and never calls another deed. The row functions at the
+//! bottom of each file borrow a connection and never begin or commit. Nothing here knows HTTP.
+
+pub mod access;
+pub mod access_requests;
+pub mod agents;
+pub mod asks;
+pub mod assignments;
+pub mod audit;
+pub mod authentication;
+pub mod caller;
+pub mod cases;
+pub mod channels;
+pub mod departures;
+pub mod events;
+pub mod heartbeats;
+pub mod idempotency;
+pub mod intents;
+pub mod keys;
+pub mod messages;
+pub mod nodes;
+pub mod pending;
+pub mod places;
+pub mod principals;
+pub mod receipts;
+pub mod seeds;
+pub mod sends;
+pub mod streams;
+pub mod turns;
+pub mod visits;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entente_core::clock::{Clock, Timestamp};
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::{Chance, IntentId};
+use entente_core::refusal::{Code, Refusal};
+use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
+
+use crate::feed::Feed;
+use crate::telemetry::Metrics;
+
+pub use caller::{Caller, Grant, Grants};
+pub use heartbeats::Beats;
+pub use turns::Turns;
+pub use visits::Homes;
+
+/// What the deeds need to know of the configuration.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// RFC-0021 to the letter (contract 2).
+    pub strict: bool,
+    /// The event type of audited messages (contract 10.7).
+    pub audit_event_type: String,
+    /// How long messages are kept after their channel closed; `None` for ever.
+    pub message_retention: Option<Duration>,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+    /// Whether keys that are not of the usual form are looked up: only `entente dev` has such, seeded ones.
+    pub seeded_keys: bool,
+}
+
+/// What every deed is handed: the database, time, chance and the feed. Cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    /// The database.
+    pub pool: PgPool,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub chance: Arc<dyn Chance>,
+    /// Where commits are told.
+    pub feed: Arc<Feed>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What was configured.
+    pub settings: Arc<Settings>,
+    /// The keys that were verified.
+    pub grants: Arc<Grants>,
+    /// Which intent each channel belongs to.
+    pub homes: Arc<Homes>,
+    /// Heartbeats that were heard and not yet written.
+    pub beats: Arc<Beats>,
+    /// The last known version of intents that are followed.
+    pub turns: Arc<Turns>,
+}
+
+/// Why a deed was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The law refused it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The database cannot be reached, or the server is stopping. Nothing is known to have been done.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// What is stored is not what the law can have stored.
+    #[error("inconsistent data: {0}")]
+    Inconsistent(String),
+    /// The database refused a statement: a defect.
+    #[error(transparent)]
+    Database(sqlx::Error),
+}
+
+impl From<sqlx::Error> for AppError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
+            // Class 08: connection; 53: resources (too many connections, disk full); 57P: stopping or starting;
+            // 40: the transaction was rolled back and may be tried again; 25006: read-only while a standby takes over.
+            sqlx::Error::Database(e)
+                if e.code().is_some_and(|code| {
+                    code.starts_with("08")
+                        || code.starts_with("53")
+                        || code.starts_with("57P")
+                        || code.starts_with("40")
+                        || code == "25006"
+                }) =>
+            {
+                Self::Unavailable(error.to_string())
+            }
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Inconsistent(error.to_string()),
+            _ => Self::Database(error),
+        }
+    }
+}
+
+impl From<serde_json::Error> for AppError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Inconsistent(error.to_string())
+    }
+}
+
+/// A stored word that the law does not know.
+pub(crate) fn unknown(what: &str, word: &str) -> AppError {
+    AppError::Inconsistent(format!("stored {what} `{word}` is none"))
+}
+
+/// What a deed answers with.
+pub type Outcome<T> = Result<T, AppError>;
+
+/// A transaction.
+pub type Tx = Transaction<'static, Postgres>;
+
+impl Ctx {
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Begins a transaction that holds the lock of each of these intents. Everything that writes to an intent holds
+    /// its lock, takes it before its first write, and takes several in one order: so a line has no gaps, transactions'
+    /// numbers agree with every line's order, and nothing deadlocks (ARCHITECTURE.md, "One order").
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn begin(&self, intents: &[IntentId]) -> Outcome<Tx> {
+        self.begin_locked(intents.iter().copied().map(lock_key).collect()).await
+    }
+
+    /// As [`Self::begin`], and holds the lock of the caller's idempotency key, if there is one: of two equal requests
+    /// at the same time one waits and then finds what the other did.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub async fn begin_once(&self, intents: &[IntentId], caller: &Caller, once: Option<&Idempotency>) -> Outcome<Tx> {
+        let mut locks: Vec<i64> = intents.iter().copied().map(lock_key).collect();
+        locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
+        self.begin_locked(locks).await
+    }
+
+    /// Begins a transaction that holds these locks.
+    pub(crate) async fn begin_locked(&self, mut locks: Vec<i64>) -> Outcome<Tx> {
+        locks.sort_unstable();
+        locks.dedup();
+        let list: Vec<String> = locks.iter().map(i64::to_string).collect();
+        // One round trip for both. The locks are numbers; nothing a client wrote gets into this text. The rows of an
+        // array come in its order, so the locks are taken in theirs.
+        let statement = format!(
+            "BEGIN; SELECT count(pg_advisory_xact_lock(k)::text) FROM unnest('{{{}}}'::bigint[]) AS k",
+            list.join(",")
+        );
+        Ok(self.pool.begin_with(AssertSqlSafe(statement)).await?)
+    }
+}
+
+/// The advisory lock of an intent: the half of its id that is chance. Two intents that share one only wait for each
+/// other for nothing.
+pub(crate) fn lock_key(intent: IntentId) -> i64 {
+    let (_, low) = intent.uuid().as_u64_pair();
+    i64::from_ne_bytes(low.to_ne_bytes())
+}
+
+/// What a missing row means to the caller.
+pub(crate) fn not_found(noun: &str) -> AppError {
+    AppError::Refused(Refusal::not_found(noun))
+}
+
+/// A refusal that was certain before any row was read.
+pub(crate) fn refuse(code: Code, message: impl Into<String>) -> AppError {
+    AppError::Refused(Refusal::new(code, message))
+}

@@ -1,0 +1,166 @@
+//! Reading the lines: what happened on one intent, or on all, after a place. Messages, events and receipts are three
+//! tables and one line; this file puts them together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use entente_core::channels::Channel;
+use entente_core::clock::Timestamp;
+use entente_core::events::Event;
+use entente_core::ids::{ChannelId, IntentId, MessageId};
+use entente_core::messages::{Message, Receipt};
+use sqlx::PgConnection;
+
+use super::{Ctx, Outcome, channels, events, messages, receipts};
+use crate::feed::{Place, Record};
+
+/// Rows of each table read at once when a follower catches up.
+const STEP: i64 = 256;
+
+/// What was read: records with their places in order, and the place up to which there is nothing else.
+pub(crate) struct Stretch<P> {
+    /// The records.
+    pub records: Vec<(P, Record)>,
+    /// Everything up to here is among them.
+    pub reached: P,
+}
+
+/// What happened on an intent after `position`.
+pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<Stretch<i64>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let tails = events::tails(&mut conn, &[intent]).await?;
+    // Everything up to this number is committed, so the three reads that follow agree with each other.
+    let end = tails.first().map_or(0, |(_, tail)| tail.seq);
+    if end <= position {
+        return Ok(Stretch { records: Vec::new(), reached: position });
+    }
+    let rows = Rows {
+        messages: messages::of_line(&mut conn, intent, position, end, STEP).await?,
+        events: events::of_line(&mut conn, intent, position, end, STEP).await?,
+        receipts: receipts::of_line(&mut conn, intent, position, end, STEP).await?,
+    };
+    rows.gather(ctx, &mut conn, end, |place| place.seq).await
+}
+
+/// What happened anywhere after `place`. Only what is older than every transaction still under way is read: nothing can
+/// appear before it any more.
+pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let horizon = horizon(&mut conn).await?;
+    let end = Place { xid: horizon, intent_id: IntentId::HOUSE, seq: 0 };
+    if end <= place {
+        return Ok(Stretch { records: Vec::new(), reached: place });
+    }
+    let rows = Rows {
+        messages: messages::of_house(&mut conn, place, horizon, STEP).await?,
+        events: events::of_house(&mut conn, place, horizon, STEP).await?,
+        receipts: receipts::of_house(&mut conn, place, horizon, STEP).await?,
+    };
+    rows.gather(ctx, &mut conn, end, |place| place).await
+}
+
+/// The place from which on a new follower of everything hears.
+pub(crate) async fn now(ctx: &Ctx) -> Outcome<Place> {
+    let mut conn = ctx.pool.acquire().await?;
+    Ok(Place { xid: horizon(&mut conn).await?, intent_id: IntentId::HOUSE, seq: 0 })
+}
+
+/// The oldest transaction that is still under way: every older one has committed or never will.
+async fn horizon(conn: &mut PgConnection) -> Outcome<i64> {
+    let horizon = sqlx::query_scalar!(
+        r#"-- places::horizon
+         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "horizon!""#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(horizon)
+}
+
+/// What the three tables have, before it is one line.
+struct Rows {
+    messages: Vec<(Place, messages::Row)>,
+    events: Vec<(Place, Event)>,
+    receipts: Vec<(Place, Receipt)>,
+}
+
+impl Rows {
+    async fn gather<P: Copy + Ord>(
+        self,
+        ctx: &Ctx,
+        conn: &mut PgConnection,
+        end: P,
+        place: impl Fn(Place) -> P,
+    ) -> Outcome<Stretch<P>> {
+        // A table that was not read to its end limits how far the others count.
+        let full = usize::try_from(STEP).unwrap_or(usize::MAX);
+        let cut = |len: usize, last: Option<Place>| last.filter(|_| len >= full).map(&place);
+        let cuts = [
+            cut(self.messages.len(), self.messages.last().map(|(place, _)| *place)),
+            cut(self.events.len(), self.events.last().map(|(place, _)| *place)),
+            cut(self.receipts.len(), self.receipts.last().map(|(place, _)| *place)),
+        ];
+        let reached = cuts.into_iter().flatten().min().unwrap_or(end);
+        let now = ctx.now();
+        let mut records = Vec::new();
+        let talk = Talk::load(conn, &self, now).await?;
+        for (at, row) in self.messages {
+            let at = place(at);
+            if at <= reached {
+                records.extend(talk.message(row.message(now)?).map(|record| (at, record)));
+            }
+        }
+        for (at, event) in self.events {
+            let at = place(at);
+            if at <= reached {
+                let turn = ctx.turns.of(conn, &event).await?;
+                records.push((at, Record::Event { event, turn }));
+            }
+        }
+        for (at, receipt) in self.receipts {
+            let at = place(at);
+            if at <= reached {
+                records.extend(talk.receipt(receipt).map(|record| (at, record)));
+            }
+        }
+        records.sort_by_key(|(place, _)| *place);
+        Ok(Stretch { records, reached })
+    }
+}
+
+/// The channels and messages that a stretch speaks of. What was deleted or evicted since is no longer shown.
+struct Talk {
+    channels: HashMap<ChannelId, Arc<Channel>>,
+    messages: HashMap<(ChannelId, MessageId), Arc<Message>>,
+}
+
+impl Talk {
+    async fn load(conn: &mut PgConnection, rows: &Rows, now: Timestamp) -> Outcome<Self> {
+        let receipted: Vec<(ChannelId, MessageId)> =
+            rows.receipts.iter().map(|(_, receipt)| (receipt.channel_id, receipt.message_id)).collect();
+        let mut ids: Vec<ChannelId> = rows.messages.iter().map(|(_, row)| row.channel_id.into()).collect();
+        ids.extend(receipted.iter().map(|(channel, _)| *channel));
+        ids.sort_unstable();
+        ids.dedup();
+        let channels = if ids.is_empty() { Vec::new() } else { channels::load_all(conn, &ids).await? };
+        let messages =
+            if receipted.is_empty() { Vec::new() } else { messages::load_all(conn, &receipted, now).await? };
+        Ok(Self {
+            channels: channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect(),
+            messages: messages.into_iter().map(|m| ((m.channel_id, m.id), Arc::new(m))).collect(),
+        })
+    }
+
+    fn message(&self, message: Message) -> Option<Record> {
+        let channel = self.channels.get(&message.channel_id)?;
+        if i64::from(message.number) <= channel.floor() {
+            return None;
+        }
+        Some(Record::Message { message: Arc::new(message), channel: Arc::clone(channel) })
+    }
+
+    fn receipt(&self, receipt: Receipt) -> Option<Record> {
+        let channel = self.channels.get(&receipt.channel_id)?;
+        let message = self.messages.get(&(receipt.channel_id, receipt.message_id))?;
+        Some(Record::Receipt { message: Arc::clone(message), channel: Arc::clone(channel), receipt })
+    }
+}

@@ -1,0 +1,91 @@
+//! Keys that the house makes by itself: the first one of a new database, and those of `entente dev`.
+
+use entente_core::canonical::sha256;
+use entente_core::events::{Draft, Kind as EventKind};
+use entente_core::ids::{IntentId, KeyId};
+use entente_core::keys::{self as law, Key, KeyAsk, Presented, Scope};
+use entente_core::principals::{Kind, Principal};
+use serde_json::json;
+
+use super::authentication::{hash, seeded_id};
+use super::events::Line;
+use super::keys::{NewKey, Secret, end_labelled, find_by_public_id, insert};
+use super::{Ctx, Outcome, principals};
+
+/// Makes the first key, if there is none yet: for a service that may do everything and act as anybody. `None` when
+/// there are keys already.
+///
+/// # Errors
+/// The database.
+pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+    let any = sqlx::query_scalar!("-- keys::any\n SELECT EXISTS (SELECT 1 FROM keys)").fetch_one(&ctx.pool).await?;
+    if any == Some(true) {
+        return Ok(None);
+    }
+    let presented = Presented::mint(&*ctx.chance);
+    let key = plant(ctx, Kind::Service, "service.bootstrap", &presented.public_id, presented.reveal(), "bootstrap").await?;
+    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+}
+
+/// Makes a fresh admin key for this run of `entente dev`, and ends those of earlier runs.
+///
+/// # Errors
+/// The database.
+pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+    let presented = Presented::mint(&*ctx.chance);
+    let key = plant(ctx, Kind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev").await?;
+    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+}
+
+/// Makes a principal whose key is this literal text (`entente dev --seed`): a service may act as anybody, the others
+/// only as themselves; no rate limit (design §7).
+///
+/// # Errors
+/// The database; an id that is no name.
+pub async fn seed(ctx: &Ctx, kind: Kind, id: &str, secret: &str) -> Outcome<()> {
+    entente_core::principals::check_name("seed", id)?;
+    let public_id = seeded_id(&sha256(secret));
+    plant(ctx, kind, id, &public_id, secret.to_owned(), "seed").await.map(|_key| ())
+}
+
+/// Makes a key without a caller: the house's own doing. `None` when the key was there already.
+async fn plant(
+    ctx: &Ctx,
+    kind: Kind,
+    principal_id: &str,
+    public_id: &str,
+    secret: String,
+    label: &str,
+) -> Outcome<Option<Key>> {
+    let secret_hash = hash(secret).await?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let now = line.now();
+    if find_by_public_id(&mut tx, public_id).await?.is_some() {
+        return Ok(None);
+    }
+    let by = "entente".to_owned();
+    let principal =
+        Principal { id: principal_id.to_owned(), kind, display_name: None, created_by: by.clone(), created_at: now };
+    principals::insert(&mut tx, &principal).await?;
+    let seeded = label == "seed";
+    let service = kind == Kind::Service;
+    let ask = KeyAsk {
+        label: Some(label.to_owned()),
+        scopes: (!seeded).then(|| Scope::ALL.to_vec()),
+        act_as: if service { vec!["*".to_owned()] } else { Vec::new() },
+        rate_per_second: seeded.then_some(0),
+        ..KeyAsk::default()
+    };
+    let id = KeyId::mint(now, &*ctx.chance);
+    let key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
+    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
+    line.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
+    if label == "dev" {
+        end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
+    }
+    insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    Ok(Some(key))
+}

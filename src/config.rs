@@ -1,0 +1,188 @@
+//! Configuration: environment variables, read once at start into a typed [`Config`].
+//!
+//! Only `startup` and the command line read it. Every variable is documented in `.env.example`, which a test compares
+//! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A line for people.
+    Human,
+    /// A JSON object per line.
+    Json,
+}
+
+/// The configuration of a server.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen.
+    pub bind: SocketAddr,
+    /// HTTP worker threads.
+    pub workers: usize,
+    /// The PostgreSQL to use; `None` for a private one.
+    pub database_url: Option<String>,
+    /// Connections to it at the most.
+    pub database_connections: u32,
+    /// Where a private PostgreSQL lives; `None` for the user's usual place.
+    pub data_dir: Option<PathBuf>,
+    /// Where the PostgreSQL binaries are; `None` to look for them.
+    pub pg_bin: Option<PathBuf>,
+    /// What is logged, in the notation of `tracing`'s filter.
+    pub log: String,
+    /// How it is written.
+    pub log_format: LogFormat,
+    /// RFC-0021 to the letter where clients rely on what contradicts it (contract 2).
+    pub strict: bool,
+    /// The event type of audited messages (contract 10.7).
+    pub audit_event_type: String,
+    /// Requests per second and key; 0 for no limit.
+    pub rate_per_second: u32,
+    /// Bytes of a request's body at the most.
+    pub max_body_bytes: usize,
+    /// Open connections at the most.
+    pub max_connections: usize,
+    /// Open streams and waiting requests per key at the most.
+    pub max_streams_per_key: usize,
+    /// How long requests in flight may take when the server stops.
+    pub drain: Duration,
+    /// How long messages are kept after their channel closed; `None` for ever.
+    pub message_retention: Option<Duration>,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+    /// Writers of the group commit: transactions that may be under way at once.
+    pub commit_writers: usize,
+    /// How often a silent stream gets a comment.
+    pub ping: Duration,
+    /// How long a refused subscription is held before it is answered (contract 11.4).
+    pub refused_subscribe_hold: Duration,
+}
+
+/// What is wrong with the configuration: each fault names its variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(Vec<String>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration cannot be used:")?;
+        self.0.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads variables and collects every fault, so that one start shows them all.
+struct Reader<'a> {
+    get: &'a dyn Fn(&str) -> Option<String>,
+    faults: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        (self.get)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn parsed<T: FromStr>(&mut self, name: &str, default: T, what: &str, lawful: impl Fn(&T) -> bool) -> T {
+        let Some(text) = self.text(name) else { return default };
+        match text.parse() {
+            Ok(value) if lawful(&value) => value,
+            _ => {
+                self.faults.push(format!("{name}={text}: must be {what}"));
+                default
+            }
+        }
+    }
+
+    fn seconds(&mut self, name: &str, default: u64, most: u64) -> Duration {
+        let what = format!("a number of seconds from 0 to {most}");
+        Duration::from_secs(self.parsed(name, default, &what, |seconds| *seconds <= most))
+    }
+}
+
+impl Config {
+    /// Reads the configuration through `get`, which answers with a variable's value.
+    ///
+    /// # Errors
+    /// Every variable whose value cannot be used.
+    pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut from = Reader { get, faults: Vec::new() };
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let config = Self {
+            bind: from.parsed("ENTENTE_BIND", SocketAddr::from(([127, 0, 0, 1], 8080)), "ADDRESS:PORT", |_| true),
+            workers: from.parsed("ENTENTE_WORKERS", cores, "a number from 1 to 512", |n| (1..=512).contains(n)),
+            database_url: from.text("DATABASE_URL"),
+            database_connections: from
+                .parsed("ENTENTE_DATABASE_CONNECTIONS", 20, "a number from 5 to 1000", |n| (5..=1000).contains(n)),
+            data_dir: from.text("ENTENTE_DATA_DIR").map(PathBuf::from),
+            pg_bin: from.text("ENTENTE_PG_BIN").map(PathBuf::from),
+            log: from.parsed("ENTENTE_LOG", "info".to_owned(), "a log filter such as `info` or `entente=debug`", |text| {
+                text.parse::<tracing_subscriber::filter::Targets>().is_ok()
+            }),
+            log_format: match from.text("ENTENTE_LOG_FORMAT").as_deref() {
+                None | Some("human") => LogFormat::Human,
+                Some("json") => LogFormat::Json,
+                Some(other) => {
+                    from.faults.push(format!("ENTENTE_LOG_FORMAT={other}: must be `human` or `json`"));
+                    LogFormat::Human
+                }
+            },
+            strict: from.parsed("ENTENTE_STRICT_RFC0021", false, "`true` or `false`", |_| true),
+            audit_event_type: from.parsed(
+                "ENTENTE_AUDIT_EVENT_TYPE",
+                "channel.message".to_owned(),
+                "`channel.message` or `channel_message`",
+                |name| name == "channel.message" || name == "channel_message",
+            ),
+            rate_per_second: from
+                .parsed("ENTENTE_RATE_PER_SECOND", 1_000, "a number from 0 (no limit) to 1000000", |n| *n <= 1_000_000),
+            max_body_bytes: from.parsed(
+                "ENTENTE_MAX_BODY_BYTES",
+                2 * 1024 * 1024,
+                "a number of bytes from 1024 to 67108864",
+                |n| (1024..=64 * 1024 * 1024).contains(n),
+            ),
+            max_connections: from
+                .parsed("ENTENTE_MAX_CONNECTIONS", 25_000, "a number from 10 to 1000000", |n| (10..=1_000_000).contains(n)),
+            max_streams_per_key: from
+                .parsed("ENTENTE_MAX_STREAMS_PER_KEY", 1_000, "a number from 1 to 1000000", |n| (1..=1_000_000).contains(n)),
+            drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
+            message_retention: match from.parsed("ENTENTE_MESSAGE_RETENTION_DAYS", 0, "a number of days up to 36500", |n| *n <= 36_500) {
+                0_u64 => None,
+                days => Some(Duration::from_secs(days * 24 * 3_600)),
+            },
+            idempotency_window: Duration::from_secs(
+                3_600
+                    * from.parsed("ENTENTE_IDEMPOTENCY_HOURS", 24, "a number of hours from 1 to 8760", |n| {
+                        (1..=8_760).contains(n)
+                    }),
+            ),
+            commit_writers: from.parsed("ENTENTE_COMMIT_WRITERS", 2, "a number from 1 to 64", |n| (1..=64).contains(n)),
+            ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
+            refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
+        };
+        if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
+    }
+
+    /// Reads the configuration from the process's environment, and from a `.env` file in the working directory for
+    /// what the environment does not say.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; a `.env` file that cannot be read.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    pub fn from_environment() -> Result<Self, ConfigError> {
+        let unreadable = |e: dotenvy::Error| ConfigError(vec![format!(".env: {e}")]);
+        let file: Vec<(String, String)> = match dotenvy::from_path_iter(".env") {
+            Ok(lines) => lines.collect::<Result<_, _>>().map_err(unreadable)?,
+            Err(e) if e.not_found() => Vec::new(),
+            Err(e) => return Err(unreadable(e)),
+        };
+        Self::read(&|name| {
+            std::env::var(name).ok().or_else(|| file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()))
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Finding PostgreSQL's programs on this machine. Starting them is `private.rs`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest PostgreSQL that Entente runs on.
+const OLDEST: u32 = 15;
+
+/// Why there are none.
+#[derive(Debug, thiserror::Error)]
+pub enum BinariesError {
+    /// They were named, and are not there.
+    #[error("ENTENTE_PG_BIN={0} has no `postgres` and `initdb` of version {OLDEST} or newer")]
+    NotThere(PathBuf),
+    /// They are nowhere.
+    #[error(
+        "no PostgreSQL (version {OLDEST} or newer) was found on this machine. Install it (Debian and Ubuntu: \
+         `apt-get install postgresql`; macOS: `brew install postgresql@17`), say where it is with ENTENTE_PG_BIN, or \
+         use one that is running with DATABASE_URL. Looked in: {}",
+        .0.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    Nowhere(Vec<PathBuf>),
+}
+
+/// PostgreSQL's programs.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    /// The directory that they are in.
+    pub dir: PathBuf,
+    /// Their major version.
+    pub major: u32,
+}
+
+impl Binaries {
+    /// Finds them: where they were said to be, else by `pg_config`, on `PATH` and in the usual folders, the newest
+    /// first.
+    ///
+    /// # Errors
+    /// See [`BinariesError`].
+    pub fn find(told: Option<&Path>) -> Result<Self, BinariesError> {
+        if let Some(dir) = told {
+            return Self::in_dir(dir).ok_or_else(|| BinariesError::NotThere(dir.to_path_buf()));
+        }
+        let places = places();
+        places.iter().find_map(|dir| Self::in_dir(dir)).ok_or(BinariesError::Nowhere(places))
+    }
+
+    fn in_dir(dir: &Path) -> Option<Self> {
+        // A link on PATH leads to the folder where the other programs are.
+        let dir = dir.join("postgres").canonicalize().ok()?.parent()?.to_path_buf();
+        if !dir.join("initdb").exists() || !dir.join("pg_ctl").exists() {
+            return None;
+        }
+        let output = Command::new(dir.join("postgres")).arg("--version").output().ok()?;
+        // "postgres (PostgreSQL) 15.18 (Debian …)"
+        let said = String::from_utf8(output.stdout).ok()?;
+        let version = said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+        let major: u32 = version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
+        (major >= OLDEST).then_some(Self { dir, major })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "PATH is the system's, not one of Entente's settings")]
+fn places() -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
+        places.push(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    }
+    places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let versioned = [
+        ("/usr/lib/postgresql", "bin"),
+        ("/opt/homebrew/opt", "bin"),
+        ("/usr/local/opt", "bin"),
+        ("/Applications/Postgres.app/Contents/Versions", "bin"),
+    ];
+    for (parent, bin) in versioned {
+        let mut found: Vec<PathBuf> = std::fs::read_dir(parent)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok().map(|entry| entry.path().join(bin)))
+            .filter(|dir| dir.join("postgres").exists())
+            .collect();
+        found.sort();
+        found.reverse();
+        places.extend(found);
+    }
+    for pgsql in ["/usr/pgsql-18/bin", "/usr/pgsql-17/bin", "/usr/pgsql-16/bin", "/usr/pgsql-15/bin", "/usr/local/pgsql/bin"] {
+        places.push(PathBuf::from(pgsql));
+    }
+    places
+}

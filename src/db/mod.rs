@@ -1,0 +1,51 @@
+//! The database: how to reach it, bring its schema up to date and keep a private one; and the group commit.
+//! The SQL itself is in `src/app`, next to the deeds that need it.
+
+pub mod binaries;
+pub mod commit;
+pub mod migrate;
+pub mod private;
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgPool};
+
+/// How long a request waits for a connection before it is answered "unavailable". Short: a client that is told to
+/// come back is better off than one that hangs.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection that lay idle for longer is tested before it is used, so that a restart of PostgreSQL costs no
+/// request; one in steady use is not, so that the hot path pays no extra round trip.
+const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
+
+/// Prepared statements kept per connection: more than the server has, so that none is prepared twice.
+const STATEMENT_CACHE: usize = 400;
+
+/// Reads a `DATABASE_URL`.
+///
+/// # Errors
+/// The text is no PostgreSQL URL. The message does not repeat it: it may hold a password.
+pub fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
+    PgConnectOptions::from_str(url)
+}
+
+/// A pool of connections; it connects when it is first used.
+#[must_use]
+pub fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
+    let options = options.application_name("entente").statement_cache_capacity(STATEMENT_CACHE);
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > TEST_AFTER_IDLE {
+                    return Ok(connection.ping().await.is_ok());
+                }
+                Ok(true)
+            })
+        })
+        .connect_lazy_with(options)
+}

@@ -1,0 +1,155 @@
+//! What the server says about itself: its log and its metrics (`/metrics`, OpenMetrics text).
+//!
+//! Levels: ERROR means a person should look, WARN that something was borne, INFO the life of the server, DEBUG single
+//! requests. An error is logged once, where it is handled. Keys, payloads and secrets are never logged.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+
+/// Starts the log, for the whole process. To be called once, by the program's entry.
+pub fn init(config: &Config) {
+    let filter = EnvFilter::try_new(&config.log).unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second subscriber (in tests) is no reason to fail.
+    let _already = match config.log_format {
+        LogFormat::Human => log.with_target(false).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).try_init(),
+    };
+}
+
+/// A route and what became of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The route's pattern, never the path: ids would make endless series.
+    pub route: Arc<str>,
+    /// The status.
+    pub status: u16,
+}
+
+/// A kind of stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StreamLabels {
+    /// `intent`, `channel`, `agent`, `all` or `wait`.
+    pub kind: &'static str,
+}
+
+/// One of the sweeps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SweepLabels {
+    /// Its name.
+    pub sweep: &'static str,
+}
+
+/// How a key was judged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AuthLabels {
+    /// `remembered`, `verified` or `refused`.
+    pub outcome: &'static str,
+}
+
+/// The metrics of one server. Cheap to clone; the clones count together.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    /// Requests answered.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Seconds from a request's first byte to its answer's head.
+    pub request_seconds: Histogram,
+    /// Messages accepted.
+    pub messages: Counter,
+    /// Commands per group commit.
+    pub commit_batch: Histogram,
+    /// Seconds per group commit.
+    pub commit_seconds: Histogram,
+    /// Commands waiting for a writer.
+    pub commit_waiting: Gauge,
+    /// Open streams.
+    pub streams: Family<StreamLabels, Gauge>,
+    /// Frames handed to streams.
+    pub frames: Counter,
+    /// Times that a stream had fallen behind and was caught up from the database.
+    pub catch_ups: Counter,
+    /// Rows that sweeps have dealt with.
+    pub swept: Family<SweepLabels, Counter>,
+    /// Sweeps that failed.
+    pub sweep_failures: Family<SweepLabels, Counter>,
+    /// Keys judged.
+    pub auth: Family<AuthLabels, Counter>,
+    /// 1 while the database answers.
+    pub database_up: Gauge,
+    /// Seconds by which the oldest transaction of the database cluster holds back streams over many intents.
+    pub horizon_lag: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Fresh metrics, all zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("entente");
+        let seconds = || Histogram::new(exponential_buckets(0.000_25, 2.0, 16));
+        let metrics = Self {
+            registry: Arc::default(),
+            requests: Family::default(),
+            request_seconds: seconds(),
+            messages: Counter::default(),
+            commit_batch: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
+            commit_seconds: seconds(),
+            commit_waiting: Gauge::default(),
+            streams: Family::default(),
+            frames: Counter::default(),
+            catch_ups: Counter::default(),
+            swept: Family::default(),
+            sweep_failures: Family::default(),
+            auth: Family::default(),
+            database_up: Gauge::default(),
+            horizon_lag: Gauge::default(),
+        };
+        registry.register("http_requests", "Requests answered", metrics.requests.clone());
+        registry.register_with_unit("http_request", "Time to answer", Unit::Seconds, metrics.request_seconds.clone());
+        registry.register("messages", "Messages accepted", metrics.messages.clone());
+        registry.register("commit_batch", "Commands per group commit", metrics.commit_batch.clone());
+        registry.register_with_unit("commit", "Time of a group commit", Unit::Seconds, metrics.commit_seconds.clone());
+        registry.register("commit_waiting", "Commands waiting for a writer", metrics.commit_waiting.clone());
+        registry.register("streams", "Open streams", metrics.streams.clone());
+        registry.register("stream_frames", "Frames handed to streams", metrics.frames.clone());
+        registry.register("stream_catch_ups", "Streams caught up from the database", metrics.catch_ups.clone());
+        registry.register("swept_rows", "Rows dealt with by sweeps", metrics.swept.clone());
+        registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
+        registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
+        registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
+        registry.register_with_unit(
+            "horizon_lag",
+            "How far an old transaction holds back streams over many intents",
+            Unit::Seconds,
+            metrics.horizon_lag.clone(),
+        );
+        Self { registry: Arc::new(registry), ..metrics }
+    }
+
+    /// The metrics as OpenMetrics text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String does not fail.
+        let _written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}
