@@ -5,9 +5,13 @@
 //! `background` does what time makes due, `db` reaches the database. ARCHITECTURE.md has the map.
 
 pub mod app;
+pub mod background;
+pub mod cli;
 pub mod config;
 pub mod db;
 pub mod environment;
 pub mod feed;
+pub mod http;
 pub mod shutdown;
+pub mod startup;
 pub mod telemetry;

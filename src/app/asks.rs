@@ -8,6 +8,7 @@ use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::ids::{ChannelId, MessageId};
 use entente_core::messages::{Message, MessageType, ReceiptKind};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::sends::{Command, Sends};
 use super::{AppError, Ctx, Outcome, messages, places};
@@ -31,6 +32,8 @@ pub enum AskEnd {
     TimedOut,
     /// The request expired before its time: its channel closed or the agent it was for left.
     Expired,
+    /// The server is stopping. The request still waits; its response can be polled for.
+    Interrupted,
 }
 
 /// What an ask has at its end.
@@ -48,7 +51,14 @@ pub struct Answer {
 ///
 /// # Errors
 /// The request is refused.
-pub async fn ask(ctx: &Ctx, sends: &Sends, mut command: Command, want: Want, seconds: u32) -> Outcome<Answer> {
+pub async fn ask(
+    ctx: &Ctx,
+    sends: &Sends,
+    mut command: Command,
+    want: Want,
+    seconds: u32,
+    stopping: &CancellationToken,
+) -> Outcome<Answer> {
     let began = Instant::now();
     command.draft.message_type = MessageType::Request;
     command.draft.expires_at = Some(plus_seconds(ctx.now(), seconds));
@@ -62,17 +72,22 @@ pub async fn ask(ctx: &Ctx, sends: &Sends, mut command: Command, want: Want, sec
     };
     let deadline = began + Duration::from_secs(u64::from(seconds));
     let mut waiting = Waiting { ctx, request: &request, responses: Vec::new(), expired: false };
-    let in_time = timeout_at(deadline, waiting.collect(&mut follower, wanted)).await;
-    match in_time {
-        Ok(collected) => collected?,
+    let collected = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower, wanted))).await;
+    match &collected {
+        Some(Ok(_)) | None => {}
         // What another server committed a moment ago may not have been heard here.
-        Err(_late) => waiting.look(request.channel_id).await?,
+        Some(Err(_late)) => waiting.look(request.channel_id).await?,
+    }
+    let interrupted = collected.is_none();
+    if let Some(Ok(collected)) = collected {
+        collected?;
     }
     let Waiting { responses, expired, .. } = waiting;
-    let end = match (responses.len() >= wanted, expired) {
-        (true, _) => AskEnd::Complete,
-        (false, true) => AskEnd::Expired,
-        (false, false) => AskEnd::TimedOut,
+    let end = match (responses.len() >= wanted, expired, interrupted) {
+        (true, _, _) => AskEnd::Complete,
+        (false, true, _) => AskEnd::Expired,
+        (false, false, true) => AskEnd::Interrupted,
+        (false, false, false) => AskEnd::TimedOut,
     };
     Ok(Answer { request, responses, end })
 }

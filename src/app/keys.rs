@@ -73,11 +73,20 @@ pub async fn create(
 ///
 /// # Errors
 /// There is no such key, it is no longer in force, or it is another's.
-pub async fn rotate(ctx: &Ctx, caller: &Caller, id: KeyId, overlap_seconds: u32) -> Outcome<NewKey> {
+pub async fn rotate(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: KeyId,
+    overlap_seconds: u32,
+    once: Option<&Idempotency>,
+) -> Outcome<NewKey> {
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let old = reachable(&mut tx, caller, id).await?;
+    if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(NewKey { key, secret: None });
+    }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
     let now = line.now();
     if !old.in_force(now) {
@@ -99,6 +108,7 @@ pub async fn rotate(ctx: &Ctx, caller: &Caller, id: KeyId, overlap_seconds: u32)
     insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
     end_key(&mut tx, id, Some(end), None, line.tail.seq).await?;
     line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &key, now).await?;
     tx.commit().await?;
     forget(ctx).await;
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })

@@ -39,12 +39,12 @@ use entente_core::clock::{Clock, Timestamp};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{Chance, IntentId};
 use entente_core::refusal::{Code, Refusal};
-use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::feed::Feed;
 use crate::telemetry::Metrics;
 
-pub use caller::{Caller, Grant, Grants};
+pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use heartbeats::Beats;
 pub use turns::Turns;
 pub use visits::Homes;
@@ -158,6 +158,15 @@ impl Ctx {
         self.clock.now()
     }
 
+    /// Asks the database whether it is there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub async fn ping(&self) -> Outcome<()> {
+        sqlx::query!("-- ping\n SELECT 1 AS one").fetch_one(&self.pool).await?;
+        Ok(())
+    }
+
     /// Begins a transaction that holds the lock of each of these intents. Everything that writes to an intent holds
     /// its lock, takes it before its first write, and takes several in one order: so a line has no gaps, transactions'
     /// numbers agree with every line's order, and nothing deadlocks (ARCHITECTURE.md, "One order").
@@ -192,6 +201,17 @@ impl Ctx {
         );
         Ok(self.pool.begin_with(AssertSqlSafe(statement)).await?)
     }
+}
+
+/// The database's version as PostgreSQL counts it: 150018 is 15.18.
+///
+/// # Errors
+/// The database.
+pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
+    let version =
+        sqlx::query_scalar!(r#"-- server_version
+         SELECT current_setting('server_version_num')::integer AS "version!""#).fetch_one(conn).await?;
+    Ok(version)
 }
 
 /// The advisory lock of an intent: the half of its id that is chance. Two intents that share one only wait for each

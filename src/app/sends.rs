@@ -339,16 +339,12 @@ fn hint(metadata: Option<&Payload>, name: &str) -> Option<String> {
 }
 
 /// Where messages are handed in to be sent.
-pub struct Sends {
-    ctx: Ctx,
-    queue: GroupCommit<Sending>,
-}
+pub struct Sends(GroupCommit<Sending>);
 
 impl Sends {
-    /// Starts the writers.
+    /// Starts the writers, which work with this context.
     pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
-        let queue = GroupCommit::start(Sending { ctx: ctx.clone() }, writers, tasks, &ctx.metrics);
-        Self { ctx: ctx.clone(), queue }
+        Self(GroupCommit::start(Sending { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
     }
 
     /// Sends a message; resolves after it is committed.
@@ -357,7 +353,7 @@ impl Sends {
     /// The law refuses it, see [`judge`]; the channel is not there or not visible to the sender.
     pub async fn send(&self, command: Command) -> Outcome<Arc<Message>> {
         let shard = lock_key(command.intent_id).unsigned_abs();
-        let answer = self.queue.submit(shard, command).await;
+        let answer = self.0.submit(shard, command).await;
         answer.map_err(|stopped| AppError::Unavailable(stopped.to_string()))?
     }
 
@@ -368,13 +364,13 @@ impl Sends {
     /// As [`Self::send`]; when the message is refused, no channel is opened.
     pub async fn send_by_name(
         &self,
+        ctx: &Ctx,
         caller: &Caller,
         intent_id: IntentId,
         name: &str,
         draft: Draft,
         once: Option<Idempotency>,
     ) -> Outcome<Arc<Message>> {
-        let ctx = &self.ctx;
         let command = |channel_id| Command {
             channel_id,
             intent_id,

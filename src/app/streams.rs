@@ -136,6 +136,15 @@ impl Stream {
         }
     }
 
+    /// How many streams are delivered to when this one is.
+    #[must_use]
+    pub fn company(&self) -> usize {
+        match &self.source {
+            Source::Line { follower, .. } => follower.topic().followers(),
+            Source::House { follower, .. } => follower.topic().followers(),
+        }
+    }
+
     /// Whether the caller's key still opens the stream.
     ///
     /// # Errors

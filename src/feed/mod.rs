@@ -192,11 +192,16 @@ impl Feed {
         self.has_peers.store(present, Ordering::Relaxed);
     }
 
+    /// Takes the intents that were touched since other servers last heard.
+    pub fn take_touched(&self) -> HashSet<IntentId> {
+        std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Waits until something was committed that other servers should hear of, and takes the intents that it touched.
     pub async fn touched(&self) -> HashSet<IntentId> {
         loop {
             self.touch.notified().await;
-            let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+            let touched = self.take_touched();
             if !touched.is_empty() {
                 return touched;
             }

@@ -1,0 +1,67 @@
+//! What happens without being asked: sweeps, the feed's look into the database, the other servers, and whether the
+//! database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
+//! servers at once.
+
+mod feeding;
+mod peers;
+pub mod sweeps;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use entente_core::ids::NodeId;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{AppError, Ctx};
+use crate::shutdown::Tasks;
+
+/// How often the database is asked whether it is there.
+const PULSE: Duration = Duration::from_millis(500);
+
+/// Starts everything that runs in the background.
+pub fn start(ctx: &Ctx, node: NodeId, database_up: &Arc<AtomicBool>, tasks: &Tasks) {
+    feeding::start(ctx, tasks);
+    peers::start(ctx, node, tasks);
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("sweeps", async move { sweeps::drive(&task, &stop).await });
+    let (task, stop, up) = (ctx.clone(), tasks.stopping().clone(), Arc::clone(database_up));
+    tasks.spawn("pulse", async move { pulse(&task, &up, &stop).await });
+}
+
+/// Ticks until the server stops; `None` then.
+async fn tick(ticks: &mut tokio::time::Interval, stopping: &CancellationToken) -> Option<()> {
+    stopping.run_until_cancelled(ticks.tick()).await.map(|_at| ())
+}
+
+/// Ticks of a period, without a rush after a pause.
+fn every(period: Duration) -> tokio::time::Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// A failure in the background: expected while the database is away (the pulse says so), else a defect.
+fn note(what: &str, failure: &AppError) {
+    if matches!(failure, AppError::Unavailable(_)) {
+        tracing::debug!(task = what, error = %failure, "waiting for the database");
+    } else {
+        tracing::error!(task = what, error = %failure, "a background task failed");
+    }
+}
+
+/// Watches whether the database is there, for `/readyz` and the log.
+async fn pulse(ctx: &Ctx, up: &AtomicBool, stopping: &CancellationToken) {
+    let mut ticks = every(PULSE);
+    while tick(&mut ticks, stopping).await.is_some() {
+        let alive = ctx.ping().await;
+        let was = up.swap(alive.is_ok(), Ordering::AcqRel);
+        ctx.metrics.database_up.set(i64::from(alive.is_ok()));
+        match (was, alive) {
+            (true, Err(failure)) => tracing::error!(error = %failure, "the database is gone; requests get 503 until it is back"),
+            (false, Ok(())) => tracing::info!("the database is there"),
+            (true, Ok(())) | (false, Err(_)) => {}
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The other servers of this database: seeing whether there are any, waking them, and being woken.
+
+use std::time::Duration;
+
+use entente_core::ids::{IntentId, NodeId};
+use sqlx::postgres::PgListener;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{every, note, tick};
+use crate::app::nodes::{self, TOPIC, leave, read, sign};
+use crate::app::{AppError, Ctx, keys};
+use crate::shutdown::Tasks;
+
+/// How often a server says that it is there.
+const SIGN: Duration = Duration::from_secs(2);
+
+/// Commits of this long are told to the others together: a notification takes a lock that all commits share.
+const COALESCE: Duration = Duration::from_millis(5);
+
+/// How long to wait before listening again after the connection was lost.
+const RELISTEN: Duration = Duration::from_millis(500);
+
+/// Starts the tasks that know of other servers.
+pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("peers sign", async move {
+        let started_at = task.now();
+        let mut ticks = every(SIGN);
+        while tick(&mut ticks, &stop).await.is_some() {
+            see(&task, node, started_at).await;
+        }
+        if let Err(failure) = leave(&task, node).await {
+            note("peers leave", &failure);
+        }
+    });
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("peers wake", async move {
+        while let Some(mut touched) = stop.run_until_cancelled(task.feed.touched()).await {
+            sleep(COALESCE).await;
+            touched.extend(task.feed.take_touched());
+            if let Err(failure) = nodes::wake(&task, node, &touched).await {
+                note("peers wake", &failure);
+            }
+        }
+    });
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("peers listen", async move {
+        while !stop.is_cancelled() {
+            if let Some(Err(failure)) = stop.run_until_cancelled(listen(&task, node, &stop)).await {
+                note("peers listen", &failure);
+                stop.run_until_cancelled(sleep(RELISTEN)).await;
+            }
+        }
+    });
+}
+
+async fn see(ctx: &Ctx, node: NodeId, started_at: entente_core::clock::Timestamp) {
+    match sign(ctx, node, started_at).await {
+        Ok(peers) => ctx.feed.set_peers(peers),
+        Err(failure) => note("peers sign", &failure),
+    }
+}
+
+/// Hears the others until the connection is lost.
+async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result<(), AppError> {
+    let mut listener = PgListener::connect_with(&ctx.pool).await?;
+    listener.listen(TOPIC).await?;
+    everything(ctx).await?;
+    while !stopping.is_cancelled() {
+        match listener.try_recv().await? {
+            // The connection was lost and made anew: anything may have happened in between.
+            None => everything(ctx).await?,
+            Some(notification) => match read(notification.payload()) {
+                Some((sender, _)) if sender == node => {}
+                Some((_, intents)) => {
+                    ctx.feed.set_peers(true);
+                    hear(ctx, &intents).await?;
+                }
+                None => tracing::debug!("a notification that is none of ours"),
+            },
+        }
+    }
+    Ok(())
+}
+
+async fn hear(ctx: &Ctx, intents: &[IntentId]) -> Result<(), AppError> {
+    if intents.contains(&IntentId::HOUSE) {
+        keys::refresh(ctx).await?;
+    }
+    intents.iter().for_each(|intent| ctx.feed.look_at(*intent));
+    Ok(())
+}
+
+async fn everything(ctx: &Ctx) -> Result<(), AppError> {
+    keys::refresh(ctx).await?;
+    ctx.feed.followed().into_iter().for_each(|intent| ctx.feed.look_at(intent));
+    Ok(())
+}

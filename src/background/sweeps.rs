@@ -1,0 +1,143 @@
+//! Sweeps: what time has made due. Each is bounded, idempotent, and safe on several servers. What is due has been true
+//! since the instant it was; a sweep writes it down, tells, and tidies.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{every, note, tick};
+use crate::app::{Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, pending};
+use crate::telemetry::SweepLabels;
+
+/// Things dealt with in one run at the most, so that no run takes long.
+const BATCH: i64 = 500;
+
+/// How often the sweeps look whether they are due.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// A sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    /// Messages whose `expires_at` has come.
+    Messages,
+    /// Channels whose time to live has run out.
+    Channels,
+    /// Messages over a channel's limit.
+    Evictions,
+    /// Messages of channels that ended.
+    Purges,
+    /// Access entries that have ended.
+    Access,
+    /// Heartbeats that were heard.
+    Heartbeats,
+    /// Agents that have fallen silent.
+    Silence,
+    /// Agents that have drained long enough.
+    Drains,
+    /// Keys that were used.
+    KeyUses,
+    /// Idempotency keys that are past their window.
+    Idempotency,
+}
+
+impl Sweep {
+    /// Every sweep, in the order in which they run.
+    pub const ALL: [Self; 10] = [
+        Self::Messages,
+        Self::Channels,
+        Self::Evictions,
+        Self::Purges,
+        Self::Access,
+        Self::Heartbeats,
+        Self::Silence,
+        Self::Drains,
+        Self::KeyUses,
+        Self::Idempotency,
+    ];
+
+    /// Its name in metrics and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Channels => "channels",
+            Self::Evictions => "evictions",
+            Self::Purges => "purges",
+            Self::Access => "access",
+            Self::Heartbeats => "heartbeats",
+            Self::Silence => "silence",
+            Self::Drains => "drains",
+            Self::KeyUses => "key_uses",
+            Self::Idempotency => "idempotency",
+        }
+    }
+
+    /// In which beats it runs: every so many.
+    fn period(self) -> u64 {
+        match self {
+            Self::Messages | Self::Evictions => 1,
+            Self::Channels | Self::Access | Self::Heartbeats => 4,
+            Self::Silence | Self::Drains | Self::Purges => 8,
+            Self::KeyUses => 20,
+            Self::Idempotency => 240,
+        }
+    }
+
+    /// Does what is due; answers with how much that was.
+    ///
+    /// # Errors
+    /// The database.
+    pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
+        let done = match self {
+            Self::Messages => pending::expire_due(ctx, BATCH).await,
+            Self::Channels => channels::close_idle(ctx, BATCH).await,
+            Self::Evictions => channels::evict(ctx, BATCH).await,
+            Self::Purges => channels::purge(ctx, BATCH).await,
+            Self::Access => access::expire_entries(ctx, BATCH).await,
+            Self::Heartbeats => heartbeats::flush_beats(ctx).await,
+            Self::Silence => heartbeats::note_silence(ctx, BATCH).await,
+            Self::Drains => departures::finish_drains(ctx, BATCH).await,
+            Self::KeyUses => keys::save_uses(ctx).await,
+            Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
+        };
+        let labels = SweepLabels { sweep: self.name() };
+        match &done {
+            Ok(count) => ctx.metrics.swept.get_or_create(&labels).inc_by(*count),
+            Err(_) => ctx.metrics.sweep_failures.get_or_create(&labels).inc(),
+        };
+        done
+    }
+}
+
+/// Runs the sweeps until the server stops.
+pub async fn drive(ctx: &Ctx, stopping: &CancellationToken) {
+    let mut ticks = every(BEAT);
+    let mut beat = 0_u64;
+    while tick(&mut ticks, stopping).await.is_some() {
+        for sweep in Sweep::ALL.into_iter().filter(|sweep| beat.is_multiple_of(sweep.period())) {
+            if let Err(failure) = sweep.run(ctx).await {
+                note(sweep.name(), &failure);
+            }
+        }
+        beat += 1;
+    }
+}
+
+/// Does everything that is due, until nothing is: for tests, which turn the clock by hand, and for the last moment of a
+/// server.
+///
+/// # Errors
+/// The database.
+pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
+    let mut total = 0;
+    loop {
+        let mut done = 0;
+        for sweep in Sweep::ALL {
+            done += sweep.run(ctx).await?;
+        }
+        total += done;
+        if done == 0 {
+            return Ok(total);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Routes of the house's own log.
+
+use actix_web::{get, web};
+use utoipa_actix_web::service_config::ServiceConfig;
+
+use super::body::Query;
+use super::caller::Asker;
+use super::error::Reply;
+use super::events::{EventBody, VerificationBody, filter};
+use super::{Doors, ok};
+use crate::app::audit;
+
+pub fn routes(config: &mut ServiceConfig<'_>) {
+    config.service(list).service(verify);
+}
+
+/// List the house's events
+///
+/// What happened to principals, keys and agents, the newest first. Needs the scope `admin`.
+#[utoipa::path(tag = "server",
+    params(("event_type" = Option<String>, Query, description = "Only of this type"),
+           ("since" = Option<String>, Query, description = "Only later than this time"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
+    responses((status = 200, description = "The events", body = [EventBody])))]
+#[get("/audit")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let found = audit::list(&doors.ctx, &asker.caller, &filter(&query)?).await?;
+    ok(&found.iter().map(|event| EventBody::new(event, asker.dialect)).collect::<Vec<_>>())
+}
+
+/// Verify the house's chain
+///
+/// Needs the scope `admin`.
+#[utoipa::path(tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
+#[get("/audit/verify")]
+async fn verify(doors: web::Data<Doors>, asker: Asker) -> Reply {
+    ok(&VerificationBody::new(None, audit::verify_chain(&doors.ctx, &asker.caller).await?))
+}

@@ -1,0 +1,110 @@
+//! Who asks, read from a request: the key in `X-API-Key` or `Authorization: Bearer`, the agent in `X-Agent-ID`, the
+//! client's dialect. The rate of the key is judged here, because here is where it is known.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix_web::dev::Payload as Incoming;
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
+use entente_core::keys::Dialect;
+use entente_core::rate::{Allowance, Verdict};
+use entente_core::refusal::{Code, Refusal};
+
+use super::Doors;
+use super::error::Problem;
+use super::wire::recognise;
+use crate::app::{Caller, Grant, authentication};
+
+/// Whoever asks.
+#[derive(Debug)]
+pub struct Asker {
+    /// Its key and the agent that it acts as.
+    pub caller: Caller,
+    /// How to write for it.
+    pub dialect: Dialect,
+}
+
+/// What the rate headers say; the front door puts them on the response.
+#[derive(Debug, Clone, Copy)]
+pub struct RateNote {
+    /// Requests per second.
+    pub limit: u32,
+    /// Requests that may follow at once.
+    pub remaining: u32,
+}
+
+impl FromRequest for Asker {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Incoming) -> Self::Future {
+        let request = request.clone();
+        Box::pin(async move { ask(&request).await })
+    }
+}
+
+async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
+    let doors = doors(request)?;
+    let Some(key) = presented(request) else {
+        return Err(Refusal::new(Code::Unauthenticated, "Invalid or missing API key").into());
+    };
+    let grant = authentication::authenticate(&doors.ctx, key).await?;
+    admit(doors, &grant, request)?;
+    let agent = match request.headers().get("x-agent-id") {
+        None => None,
+        Some(value) => Some(value.to_str().map_err(|_no_text| {
+            Refusal::new(Code::InvalidParameter, "`X-Agent-ID` must be printable ASCII text.")
+        })?),
+    };
+    let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
+    let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
+    Ok(Asker { caller, dialect })
+}
+
+/// What every handler shares. Missing only if the application was put together wrongly.
+pub fn doors(request: &HttpRequest) -> Result<&Arc<Doors>, Problem> {
+    let doors = request.app_data::<web::Data<Doors>>();
+    doors.map(web::Data::get_arc_ref).ok_or_else(|| Problem::internal("the application has no doors"))
+}
+
+trait ArcRef<T> {
+    fn get_arc_ref(&self) -> &Arc<T>;
+}
+
+impl<T> ArcRef<T> for web::Data<T> {
+    fn get_arc_ref(&self) -> &Arc<T> {
+        self
+    }
+}
+
+/// The key of a request. Both headers are equal (design §3).
+fn presented(request: &HttpRequest) -> Option<&str> {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let bearer = || {
+        let (scheme, key) = header("authorization")?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+    };
+    header("x-api-key").or_else(bearer).filter(|key| !key.is_empty())
+}
+
+fn admit(doors: &Doors, grant: &Grant, request: &HttpRequest) -> Result<(), Problem> {
+    let since_start = Instant::now().duration_since(doors.started);
+    match grant.admit(doors.limits.rate_per_second, since_start) {
+        None => Ok(()),
+        Some((Allowance { per_second, .. }, Verdict::Pass { remaining, .. })) => {
+            request.extensions_mut().insert(RateNote { limit: per_second, remaining });
+            Ok(())
+        }
+        Some((Allowance { per_second, .. }, Verdict::Wait { nanos })) => {
+            request.extensions_mut().insert(RateNote { limit: per_second, remaining: 0 });
+            let mut problem = Problem::from(Refusal::new(
+                Code::RateLimited,
+                format!("This key may make {per_second} requests a second. Wait as long as Retry-After says."),
+            ));
+            problem.retry_after = Some(nanos.div_ceil(1_000_000_000).max(1));
+            Err(problem)
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Errors on the wire: the one place where a refusal gets its HTTP status, and the one form of every error body
+//! (problem+json with the members that existing clients read, contract 3.5).
+
+use std::fmt;
+
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpResponse, ResponseError};
+use entente_core::refusal::{Code, FieldError, Refusal};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::AppError;
+
+/// Seconds after which a client should come back when the database is away.
+const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
+
+/// A failure on its way to the client.
+#[derive(Debug)]
+pub struct Problem {
+    refusal: Refusal,
+    /// Seconds after which it is worth trying again.
+    pub retry_after: Option<u64>,
+    /// The methods that the path has, on a 405.
+    pub allow: Option<String>,
+    /// The request's id, where the front door cannot put it in any more.
+    request_id: String,
+}
+
+/// What a handler answers with.
+pub type Reply = Result<HttpResponse, Problem>;
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.refusal.code.wire(), self.refusal.message)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, retry_after: None, allow: None, request_id: String::new() }
+    }
+}
+
+impl From<AppError> for Problem {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Refused(refusal) => refusal.into(),
+            AppError::Unavailable(why) => {
+                tracing::warn!(error = %why, "a request could not be served for now");
+                let refusal = Refusal::new(
+                    Code::Unavailable,
+                    "The database cannot be reached or the server is stopping. Try again shortly; with an \
+                     Idempotency-Key a retry is never done twice.",
+                );
+                Self { retry_after: Some(UNAVAILABLE_RETRY_SECONDS), ..refusal.into() }
+            }
+            AppError::Inconsistent(why) => Self::internal(&why),
+            AppError::Database(e) => Self::internal(&e.to_string()),
+        }
+    }
+}
+
+impl Problem {
+    /// A defect: logged here with its cause; the client only gets the request id to report.
+    pub fn internal(why: &str) -> Self {
+        tracing::error!(error = why, "a request failed");
+        Refusal::new(
+            Code::Internal,
+            "Something went wrong inside the server. Report the request_id to its operator, who finds it in the log.",
+        )
+        .into()
+    }
+
+    /// The same, of the request with this id.
+    pub fn of_request(self, request_id: String) -> Self {
+        Self { request_id, ..self }
+    }
+
+    /// The body, for a failure that is a part of a reply.
+    pub fn body(&self) -> ProblemBody {
+        ProblemBody::new(&self.refusal, status(self.refusal.code), "")
+    }
+
+    /// The response, with the request's id in its body.
+    pub fn response(&self, request_id: &str) -> HttpResponse {
+        let status = status(self.refusal.code);
+        let body = ProblemBody::new(&self.refusal, status, request_id);
+        let mut response = HttpResponse::build(status);
+        response.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/problem+json")));
+        if let Some(seconds) = self.retry_after {
+            response.insert_header((RETRY_AFTER, seconds));
+        }
+        if let Some(allow) = &self.allow {
+            response.insert_header((header::ALLOW, allow.as_str()));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.insert_header((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"entente\"")));
+        }
+        // The body is made of strings and numbers; it always has a JSON form.
+        response.body(serde_json::to_vec(&body).unwrap_or_default())
+    }
+}
+
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        status(self.refusal.code)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        // The front door writes it again, with the request's id, if it still can.
+        self.response(&self.request_id)
+    }
+}
+
+/// The status of a refusal.
+pub fn status(code: Code) -> StatusCode {
+    match code {
+        Code::InvalidJson | Code::IfMatchRequired => StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::ScopeMissing | Code::MayNotActAs | Code::Forbidden | Code::AccessClosed | Code::NotAMember => {
+            StatusCode::FORBIDDEN
+        }
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::Gone => StatusCode::GONE,
+        Code::VersionConflict
+        | Code::DuplicateName
+        | Code::AlreadyRegistered
+        | Code::AlreadyExists
+        | Code::ChannelClosed
+        | Code::MessageExpired
+        | Code::IntentResolved
+        | Code::IdempotencyMismatch
+        | Code::InvalidTransition => StatusCode::CONFLICT,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::InvalidRequest
+        | Code::InvalidParameter
+        | Code::TooDeep
+        | Code::NulCharacter
+        | Code::Unprocessable
+        | Code::AlreadyExpired
+        | Code::NotARequest
+        | Code::NoRecipient => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// What is wrong: a sentence, or for a body of the wrong shape the list of faults, as clients of the reference server
+/// read it (contract 3.5).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Detail {
+    /// A sentence.
+    Sentence(String),
+    /// The faulty members.
+    Faults(Vec<FieldError>),
+}
+
+/// The body of every error: RFC 9457's members and those that existing clients read.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({
+    "type": "urn:entente:problem:not_found",
+    "title": "It does not exist, or the caller may not know that it does.",
+    "status": 404,
+    "detail": "No such channel, or it is not visible to you. Check the id and who you act as.",
+    "code": "not_found",
+    "message": "No such channel, or it is not visible to you. Check the id and who you act as.",
+    "errors": [],
+    "request_id": "req_00c0ffee00c0ffee"
+}))]
+pub struct ProblemBody {
+    /// `urn:entente:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What the code means.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong here.
+    pub detail: Detail,
+    /// The code; the list is closed.
+    pub code: Code,
+    /// What is wrong and what to do next, in a sentence.
+    pub message: String,
+    /// The faulty members of the body.
+    pub errors: Vec<FieldError>,
+    /// The request's id, to be found in the server's log; empty within a batch.
+    pub request_id: String,
+    /// On a version conflict, the version that is current.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_version: Option<i64>,
+}
+
+impl ProblemBody {
+    fn new(refusal: &Refusal, status: StatusCode, request_id: &str) -> Self {
+        let detail = if refusal.code == Code::InvalidRequest && !refusal.errors.is_empty() {
+            Detail::Faults(refusal.errors.clone())
+        } else {
+            Detail::Sentence(refusal.message.clone())
+        };
+        Self {
+            kind: format!("urn:entente:problem:{}", refusal.code.wire()),
+            title: refusal.code.meaning().to_owned(),
+            status: status.as_u16(),
+            detail,
+            code: refusal.code,
+            message: refusal.message.clone(),
+            errors: refusal.errors.clone(),
+            request_id: request_id.to_owned(),
+            current_version: refusal.current_version,
+        }
+    }
+}

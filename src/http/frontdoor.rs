@@ -1,0 +1,122 @@
+//! What happens to every request on its way in and out: it gets an id, its panic is caught, its error gets its body, and
+//! it is counted and logged.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage as _, web};
+use futures_util::FutureExt as _;
+
+use super::Doors;
+use super::caller::RateNote;
+use super::error::Problem;
+use crate::telemetry::RequestLabels;
+
+/// The header of a request's id, both ways.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Bytes of a request id that a client may give.
+const REQUEST_ID_BYTES: usize = 64;
+
+/// Gives out request ids: a random start, so that ids of several servers and runs differ, and a count.
+#[derive(Debug)]
+pub struct RequestIds(AtomicU64);
+
+impl RequestIds {
+    /// Ids from a random start on.
+    pub fn new(start: u64) -> Self {
+        Self(AtomicU64::new(start))
+    }
+
+    fn next(&self) -> String {
+        format!("req_{:016x}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The middleware around everything.
+///
+/// # Errors
+/// A panic, as a failure of its own.
+pub async fn pass(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let began = Instant::now();
+    let doors = request.app_data::<web::Data<Doors>>().cloned();
+    let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
+    let caught = AssertUnwindSafe(next.call(request)).catch_unwind().await;
+    let mut response = match caught {
+        Ok(passed) => passed?.map_into_boxed_body(),
+        // The panic hook has written down where.
+        Err(_panic) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
+    };
+    let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
+    if let Some(filled) = problem.map(|problem| problem.response(&id)) {
+        let (http, _) = response.into_parts();
+        response = ServiceResponse::new(http, filled);
+    }
+    adorn(&mut response, &id);
+    if let Some(doors) = doors {
+        account(&doors, &response, &id, began);
+    }
+    Ok(response)
+}
+
+/// The client's own id if it is a decent one, else a new one.
+fn request_id(request: &ServiceRequest, doors: &Doors) -> String {
+    let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let decent = |id: &&str| {
+        !id.is_empty()
+            && id.len() <= REQUEST_ID_BYTES
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+    };
+    given.filter(decent).map_or_else(|| doors.request_ids.next(), str::to_owned)
+}
+
+fn adorn(response: &mut ServiceResponse<BoxBody>, id: &str) {
+    let rate = response.request().extensions().get::<RateNote>().copied();
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    if let Some(rate) = rate {
+        headers.insert(HeaderName::from_static("ratelimit-limit"), rate.limit.into());
+        headers.insert(HeaderName::from_static("ratelimit-remaining"), rate.remaining.into());
+        headers.insert(HeaderName::from_static("ratelimit-reset"), HeaderValue::from_static("1"));
+    }
+}
+
+fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: Instant) {
+    let route = response.request().match_pattern();
+    let route: Arc<str> = route.map_or_else(|| Arc::from("none"), Arc::from);
+    let status = response.status().as_u16();
+    let method = match response.request().method().as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        _ => "other",
+    };
+    let elapsed = began.elapsed();
+    tracing::debug!(
+        request.id = id,
+        http.method = method,
+        http.route = &*route,
+        http.status = status,
+        elapsed.micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+        "request"
+    );
+    if status >= 500 {
+        tracing::warn!(request.id = id, http.method = method, http.route = &*route, http.status = status, "failed request");
+    }
+    let metrics = &doors.ctx.metrics;
+    metrics.requests.get_or_create(&RequestLabels { method, route, status }).inc();
+    metrics.request_seconds.observe(elapsed.as_secs_f64());
+}

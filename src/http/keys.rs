@@ -1,0 +1,199 @@
+//! Routes of keys. A key is shown once, in the answer to its making, and never again.
+
+use actix_web::{HttpRequest, delete, get, post, web};
+use entente_core::ids::KeyId;
+use entente_core::keys::{Dialect, Key, KeyAsk, Scope};
+use entente_core::limits::DURATION_SECONDS;
+use entente_core::refusal::{Code, Refusal};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_actix_web::service_config::ServiceConfig;
+
+use super::body::{Body, OptionalBody, id};
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::{GivenTime, WireTime};
+use super::{Doors, created, ok};
+use crate::app::keys::{self, NewKey, ROTATION_OVERLAP_SECONDS};
+
+pub fn routes(config: &mut ServiceConfig<'_>) {
+    config.service(create).service(list).service(rotate).service(revoke);
+}
+
+/// The record of a key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyBody {
+    /// The record's id.
+    id: KeyId,
+    /// The part of the key that may be shown, to tell keys apart.
+    #[schema(example = "ent_0jVx3Kd81aQz")]
+    prefix: String,
+    /// Whose key it is.
+    principal_id: String,
+    /// What it is for.
+    label: Option<String>,
+    /// What it may be used for.
+    scopes: Vec<Scope>,
+    /// Which agents it may act as, besides its principal; `*` stands for any run of characters.
+    #[schema(example = json!(["agent.*"]))]
+    act_as: Vec<String>,
+    /// The dialect to answer in; null recognises it from the request.
+    dialect: Option<Dialect>,
+    /// Requests per second; null is the server's setting, 0 is without limit.
+    rate_per_second: Option<u32>,
+    /// Who made it.
+    created_by: String,
+    /// When.
+    created_at: WireTime,
+    /// When it ends by itself.
+    expires_at: Option<WireTime>,
+    /// When it was revoked.
+    revoked_at: Option<WireTime>,
+    /// The key that it took over from.
+    rotated_from: Option<KeyId>,
+    /// When it was last used, to within a few seconds.
+    last_used_at: Option<WireTime>,
+}
+
+impl KeyBody {
+    pub fn new(key: Key, dialect: Dialect) -> Self {
+        let time = |at| WireTime::new(at, dialect);
+        Self {
+            id: key.id,
+            prefix: if key.public_id.starts_with("seed:") { "(seeded)".to_owned() } else { format!("ent_{}", key.public_id) },
+            principal_id: key.principal_id,
+            label: key.label,
+            scopes: key.scopes,
+            act_as: key.act_as,
+            dialect: key.dialect,
+            rate_per_second: key.rate_per_second,
+            created_by: key.created_by,
+            created_at: time(key.created_at),
+            expires_at: key.expires_at.map(time),
+            revoked_at: key.revoked_at.map(time),
+            rotated_from: key.rotated_from,
+            last_used_at: key.last_used_at.map(time),
+        }
+    }
+}
+
+/// A key that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+struct NewKeyBody {
+    /// The key itself, for this one time; null when a repeated request finds that the key was made before.
+    #[schema(example = "ent_0jVx3Kd81aQz_…")]
+    key: Option<String>,
+    /// Its record.
+    record: KeyBody,
+}
+
+impl NewKeyBody {
+    fn new(made: NewKey, dialect: Dialect) -> Self {
+        Self { key: made.secret.map(|secret| secret.0), record: KeyBody::new(made.key, dialect) }
+    }
+}
+
+/// A new key.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(example = json!({ "label": "laptop", "scopes": ["intents:read", "channels:read", "channels:write"] }))]
+struct CreateBody {
+    /// What it is for.
+    label: Option<String>,
+    /// What it may be used for; everything but `admin` when nothing is said.
+    scopes: Option<Vec<Scope>>,
+    /// Which agents it may act as, besides its principal.
+    #[serde(default)]
+    act_as: Vec<String>,
+    /// The dialect to answer in.
+    dialect: Option<Dialect>,
+    /// Requests per second; 0 is without limit.
+    rate_per_second: Option<u32>,
+    /// When it ends by itself.
+    expires_at: Option<GivenTime>,
+}
+
+/// Make a key
+///
+/// Needs the scope `admin`. The key stands in the answer, once; only its argon2id hash is kept.
+#[utoipa::path(tag = "principals", request_body = CreateBody,
+    params(("principal_id" = String, Path, description = "Whose key it will be"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "It was made", body = NewKeyBody)))]
+#[post("/principals/{principal_id}/keys")]
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<CreateBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let ask = body.value;
+    if ask.label.as_ref().is_some_and(|label| label.len() > entente_core::limits::NAME_BYTES) {
+        return Err(Refusal::field(Code::InvalidRequest, "label", "too_long", "`label` has at most 200 bytes.").into());
+    }
+    let ask = KeyAsk {
+        label: ask.label,
+        scopes: ask.scopes,
+        act_as: ask.act_as,
+        dialect: ask.dialect,
+        rate_per_second: ask.rate_per_second,
+        expires_at: ask.expires_at.map(|end| end.0),
+    };
+    let made = keys::create(&doors.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    created(&NewKeyBody::new(made, asker.dialect))
+}
+
+/// List a principal's keys
+///
+/// One's own, or with the scope `admin` anybody's. Records only; keys themselves are kept nowhere.
+#[utoipa::path(tag = "principals", params(("principal_id" = String, Path, description = "Whose keys")),
+    responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
+#[get("/principals/{principal_id}/keys")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = keys::list(&doors.ctx, &asker.caller, &path).await?;
+    ok(&found.into_iter().map(|key| KeyBody::new(key, asker.dialect)).collect::<Vec<_>>())
+}
+
+/// How to rotate a key.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(example = json!({ "overlap_seconds": 3600 }))]
+struct RotateBody {
+    /// Seconds that the old key goes on working; a day when nothing is said.
+    overlap_seconds: Option<u32>,
+}
+
+/// Rotate a key
+///
+/// Makes a new key with the same powers; the old one ends after the overlap. One's own key, or with the scope `admin`
+/// any.
+#[utoipa::path(tag = "principals", request_body = RotateBody,
+    params(("key_id" = String, Path, description = "The key's record"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "The new key", body = NewKeyBody)))]
+#[post("/keys/{key_id}/rotate")]
+async fn rotate(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<RotateBody>,
+) -> Reply {
+    let once = body.0.once(&request)?;
+    let id: KeyId = id("key", &path)?;
+    let overlap = body.0.value.overlap_seconds.unwrap_or(ROTATION_OVERLAP_SECONDS).min(DURATION_SECONDS);
+    let made = keys::rotate(&doors.ctx, &asker.caller, id, overlap, once.as_ref()).await?;
+    created(&NewKeyBody::new(made, asker.dialect))
+}
+
+/// Revoke a key
+///
+/// At once, on every server, open streams included. One's own key, or with the scope `admin` any.
+#[utoipa::path(tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
+    responses((status = 200, description = "The revoked key", body = KeyBody)))]
+#[delete("/keys/{key_id}")]
+async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let id: KeyId = id("key", &path)?;
+    let key = keys::revoke(&doors.ctx, &asker.caller, id).await?;
+    ok(&KeyBody::new(key, asker.dialect))
+}

@@ -1,0 +1,146 @@
+//! The door of REST and SSE: parses requests, tells who asks, calls one deed, shapes the reply. It decides nothing.
+//!
+//! One file per noun; `routes` lists them. What all share: `caller` (who asks), `body` (what is asked), `wire` (times and
+//! names for the client at hand), `error` (refusals on the wire), `frontdoor` (what happens to every request).
+
+mod access;
+mod access_requests;
+mod agents;
+mod asks;
+mod assignments;
+mod audit;
+mod body;
+mod caller;
+mod channels;
+pub mod error;
+mod events;
+mod frames;
+pub mod frontdoor;
+mod health;
+mod intents;
+mod keys;
+mod messages;
+pub mod openapi;
+mod principals;
+mod streams;
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::middleware::from_fn;
+use actix_web::{App, web};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use utoipa_actix_web::service_config::ServiceConfig;
+use utoipa_actix_web::{AppExt as _, scope};
+
+use crate::app::Ctx;
+use crate::app::sends::Sends;
+
+/// What the door itself is limited to.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Requests per second and key; 0 for no limit.
+    pub rate_per_second: u32,
+    /// Bytes of a body.
+    pub max_body_bytes: usize,
+    /// Open streams and waiting requests per key.
+    pub max_streams_per_key: usize,
+    /// How often a silent stream gets a comment.
+    pub ping: Duration,
+    /// How long a refused subscription is held.
+    pub refused_subscribe_hold: Duration,
+}
+
+/// What every handler shares.
+pub struct Doors {
+    /// What deeds are handed.
+    pub ctx: Ctx,
+    /// Where messages are handed in.
+    pub sends: Sends,
+    /// What the door is limited to.
+    pub limits: Limits,
+    /// When the server started, on a steady clock.
+    pub started: Instant,
+    /// Cancelled when the server begins to drain: streams end so that they come back elsewhere.
+    pub draining: CancellationToken,
+    /// Whether the database answered when it was last asked.
+    pub database_up: Arc<AtomicBool>,
+    /// Where request ids come from.
+    pub request_ids: frontdoor::RequestIds,
+    /// Refused subscriptions that may be held at once; beyond, they are answered without delay.
+    pub held: Semaphore,
+    /// The OpenAPI document, as it is served.
+    pub document: Arc<openapi::Document>,
+}
+
+impl Doors {
+    /// Whether the server should be sent requests.
+    pub fn ready(&self) -> bool {
+        self.database_up.load(Ordering::Acquire) && !self.draining.is_cancelled()
+    }
+}
+
+/// The routes under `/api/v1` and `/v1`.
+fn api(config: &mut ServiceConfig<'_>) {
+    principals::routes(config);
+    keys::routes(config);
+    agents::routes(config);
+    intents::routes(config);
+    events::routes(config);
+    assignments::routes(config);
+    access::routes(config);
+    access_requests::routes(config);
+    channels::routes(config);
+    messages::routes(config);
+    asks::routes(config);
+    streams::routes(config);
+    audit::routes(config);
+}
+
+/// The application, as the server and the tests run it.
+pub fn application(
+    doors: web::Data<Doors>,
+) -> App<
+    impl ServiceFactory<
+        ServiceRequest,
+        Config = (),
+        Response = ServiceResponse,
+        Error = actix_web::Error,
+        InitError = (),
+    >,
+> {
+    let limit = doors.limits.max_body_bytes;
+    let document = Arc::clone(&doors.document);
+    let (app, _paths) = App::new()
+        .into_utoipa_app()
+        .app_data(doors)
+        .app_data(web::PayloadConfig::new(limit))
+        .configure(health::routes)
+        .service(scope("/api/v1").configure(api))
+        .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))
+        .split_for_parts();
+    app.configure(move |config| openapi::pages(config, &document))
+        .default_service(web::to(openapi::unknown))
+        .wrap(from_fn(frontdoor::pass))
+}
+
+/// A JSON reply.
+fn json(status: actix_web::http::StatusCode, body: &impl Serialize) -> error::Reply {
+    let text = serde_json::to_vec(body).map_err(|e| error::Problem::internal(&e.to_string()))?;
+    Ok(actix_web::HttpResponse::build(status).content_type("application/json").body(text))
+}
+
+/// A 200 with a JSON body.
+fn ok(body: &impl Serialize) -> error::Reply {
+    json(actix_web::http::StatusCode::OK, body)
+}
+
+/// A 201 with a JSON body.
+fn created(body: &impl Serialize) -> error::Reply {
+    json(actix_web::http::StatusCode::CREATED, body)
+}

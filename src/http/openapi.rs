@@ -1,0 +1,187 @@
+//! The OpenAPI document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
+//! there. The document is collected from the handlers; a test compares it with `openapi/entente.json`.
+
+use std::sync::Arc;
+
+use actix_web::http::Method;
+use actix_web::{HttpRequest, HttpResponse, web};
+use entente_core::refusal::{Code, Refusal};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::{OpenApi as _, ToSchema};
+use utoipa_actix_web::{AppExt as _, scope};
+
+use super::error::{Problem, ProblemBody, Reply, status};
+use super::{api, health};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Entente",
+        description = "The coordination server for AI agents: intents, channels and messages (OpenIntent RFC-0021) over \
+                       PostgreSQL. Every route is also served under `/v1`.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    tags(
+        (name = "intents", description = "Goals with a state, a status and a log (RFC-0001)"),
+        (name = "access", description = "Who may do what with an intent (RFC-0011)"),
+        (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),
+        (name = "messages", description = "What they say (RFC-0021 §2 to §4)"),
+        (name = "streams", description = "Hearing of it at once (server-sent events)"),
+        (name = "agents", description = "The directory of agents (RFC-0016)"),
+        (name = "principals", description = "Who holds keys, and the keys"),
+        (name = "server", description = "The server itself"),
+    ),
+    components(schemas(ProblemBody))
+)]
+struct Base;
+
+/// The document, made once.
+#[derive(Debug)]
+pub struct Document {
+    /// The document as JSON.
+    pub json: String,
+    /// Each path as its segments, with its methods; for telling a wrong method from a wrong path.
+    paths: Vec<(Vec<String>, Vec<String>)>,
+}
+
+impl Document {
+    /// Collects the document from the handlers.
+    #[must_use]
+    pub fn collect() -> Self {
+        let (_app, mut document) = actix_web::App::new()
+            .into_utoipa_app()
+            .openapi(Base::openapi())
+            .configure(health::routes)
+            .service(scope("/api/v1").configure(api))
+            .split_for_parts();
+        secure(&mut document);
+        explain_errors(&mut document);
+        let paths = document.paths.paths.iter().map(|(path, item)| {
+            let has = |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
+            let methods = [
+                has("GET", &item.get),
+                has("POST", &item.post),
+                has("PUT", &item.put),
+                has("PATCH", &item.patch),
+                has("DELETE", &item.delete),
+            ];
+            (path.split('/').map(str::to_owned).collect(), methods.into_iter().flatten().collect())
+        });
+        let paths = paths.collect();
+        Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths }
+    }
+
+    /// The methods of a path, `None` when there is no such path.
+    fn methods(&self, path: &str) -> Option<Vec<&str>> {
+        let path = path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
+        let asked: Vec<&str> = path.split('/').collect();
+        let fits = |pattern: &[String]| {
+            pattern.len() == asked.len()
+                && pattern.iter().zip(&asked).all(|(p, a)| p == a || p.starts_with('{') && !a.is_empty())
+        };
+        let found: Vec<&str> = self
+            .paths
+            .iter()
+            .filter(|(pattern, _)| fits(pattern))
+            .flat_map(|(_, methods)| methods.iter().map(String::as_str))
+            .collect();
+        (!found.is_empty()).then_some(found)
+    }
+}
+
+/// Says how to authenticate: either header, on every operation that does not say otherwise.
+fn secure(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(
+        "api_key",
+        SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "An API key"))),
+    );
+    components.add_security_scheme(
+        "bearer",
+        SecurityScheme::Http(
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The same API key")).build(),
+        ),
+    );
+    let requirement = |name: &str| utoipa::openapi::SecurityRequirement::new::<_, [String; 0], _>(name, []);
+    document.security = Some(vec![requirement("api_key"), requirement("bearer")]);
+}
+
+/// The errors that an operation can answer with, besides those it documents itself.
+fn explain_errors(document: &mut OpenApi) {
+    let (name, schema) = (ProblemBody::name().into_owned(), <ProblemBody as utoipa::PartialSchema>::schema());
+    document.components.get_or_insert_default().schemas.entry(name).or_insert(schema);
+    for (path, item) in &mut document.paths.paths {
+        if !path.starts_with("/api/") {
+            continue;
+        }
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            let mut codes = vec![Code::Unauthenticated, Code::ScopeMissing, Code::RateLimited, Code::Unavailable];
+            if path.contains('{') {
+                codes.push(Code::NotFound);
+            }
+            if operation.request_body.is_some() {
+                codes.extend([Code::InvalidJson, Code::InvalidRequest, Code::TooLarge, Code::IdempotencyMismatch]);
+            }
+            for code in codes {
+                let status = status(code).as_u16().to_string();
+                let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
+                let response = ResponseBuilder::new()
+                    .description(format!("`{}` and its like: {}", code.wire(), code.meaning()))
+                    .content("application/problem+json", content)
+                    .build();
+                operation.responses.responses.entry(status).or_insert(response.into());
+            }
+        }
+    }
+}
+
+/// The document and Swagger UI.
+pub fn pages(config: &mut web::ServiceConfig, document: &Arc<Document>) {
+    let text = document.json.clone();
+    config.route(
+        "/openapi.json",
+        web::get().to(move || {
+            let text = text.clone();
+            async move { HttpResponse::Ok().content_type("application/json").body(text) }
+        }),
+    );
+    // No redirect to the page: a client that does not follow them would see nothing.
+    config.route("/docs", web::get().to(docs));
+    let ui = utoipa_swagger_ui::Config::from("/openapi.json");
+    config.app_data(web::Data::new(Arc::new(ui)));
+    config.route("/docs/{file:.*}", web::get().to(docs));
+}
+
+async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<'static>>>) -> Reply {
+    let file = request.match_info().query("file");
+    if file.is_empty() && !request.path().ends_with('/') {
+        // Relative links of the page need the slash.
+        let page = "<!doctype html><title>Entente API</title><meta http-equiv=\"refresh\" content=\"0; url=/docs/\">";
+        return Ok(HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page));
+    }
+    match utoipa_swagger_ui::serve(file, Arc::clone(&ui)) {
+        Ok(Some(file)) => Ok(HttpResponse::Ok().content_type(file.content_type.as_str()).body(file.bytes.into_owned())),
+        Ok(None) => Err(Refusal::not_found("page").into()),
+        Err(e) => Err(Problem::internal(&e.to_string())),
+    }
+}
+
+/// What is said of a route that is not there: a wrong method gets 405, all else 404.
+pub async fn unknown(request: HttpRequest, doors: web::Data<super::Doors>) -> Reply {
+    if let Some(methods) = doors.document.methods(request.path())
+        && request.method() != Method::OPTIONS
+    {
+        let allow = methods.join(", ");
+        let refusal = Refusal::new(
+            Code::MethodNotAllowed,
+            format!("{} does not exist here; this path has {allow}.", request.method()),
+        );
+        let mut problem = Problem::from(refusal);
+        problem.allow = Some(allow);
+        return Err(problem);
+    }
+    Err(Refusal::new(Code::NotFound, "There is no such path. The API is documented at /docs and /openapi.json.").into())
+}

@@ -1,0 +1,283 @@
+//! The composition root: puts a server together out of its parts, and takes it apart again in order. The program and the
+//! tests both begin here; a test passes a clock that it turns by hand and port 0.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use actix_web::dev::{Extensions, ServerHandle};
+use actix_web::rt::net::TcpStream;
+use actix_web::{HttpServer, web};
+use entente_core::clock::Clock;
+use entente_core::ids::{Chance, NodeId};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+};
+use sqlx::PgPool;
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::app::sends::Sends;
+use crate::app::{AppError, Ctx, Grants, Settings, keys};
+use crate::background;
+use crate::config::Config;
+use crate::environment::{OsChance, SystemClock};
+use crate::feed::Feed;
+use crate::http::frontdoor::RequestIds;
+use crate::http::openapi::Document;
+use crate::http::{Doors, Limits, application};
+use crate::shutdown::Tasks;
+use crate::telemetry::Metrics;
+use crate::{app, db};
+
+/// How long the database may take to be there when the server starts: in a composition both start together.
+const DATABASE_WAIT: Duration = Duration::from_secs(60);
+
+/// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
+/// a closing one (contract 3.2), so the server must be the more patient side.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// How long the head of a request may take: slow senders must not hold connections for nothing.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Connections of the writers' and background tasks' own pool, besides one per writer.
+const HOUSE_CONNECTIONS: u32 = 5;
+
+/// Refused subscriptions held at once (contract 11.4).
+const HELD: usize = 1_024;
+
+/// How long tasks may take to end once nothing more is asked of them.
+const TASKS_END: Duration = Duration::from_secs(10);
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}. Choose another address with ENTENTE_BIND or --bind")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The database is not there.
+    #[error("the database cannot be reached: {0}. Check DATABASE_URL and whether PostgreSQL runs")]
+    Database(sqlx::Error),
+    /// The database's URL is none.
+    #[error("DATABASE_URL is no PostgreSQL URL such as postgres://user:password@host:5432/database")]
+    Url,
+    /// The database is too old.
+    #[error("PostgreSQL {0} is too old; Entente needs 15 or newer")]
+    Version(i32),
+    /// The schema cannot be brought up to date.
+    #[error("the schema cannot be brought up to date: {0}")]
+    Migrate(#[from] MigrateError),
+    /// A deed at the start failed.
+    #[error(transparent)]
+    App(#[from] AppError),
+}
+
+/// What a server is put together from.
+pub struct Parts {
+    /// Its configuration.
+    pub config: Config,
+    /// How to reach the database.
+    pub database: PgConnectOptions,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub chance: Arc<dyn Chance>,
+    /// Whether literal keys are accepted (`entente dev --seed`).
+    pub seeded_keys: bool,
+    /// Whether background tasks run; a test steps them itself.
+    pub background: bool,
+}
+
+impl Parts {
+    /// A server of the real world.
+    #[must_use]
+    pub fn real(config: Config, database: PgConnectOptions) -> Self {
+        Self {
+            config,
+            database,
+            clock: Arc::new(SystemClock),
+            chance: Arc::new(OsChance),
+            seeded_keys: false,
+            background: true,
+        }
+    }
+}
+
+/// A server that is running.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What its deeds are handed; for seeding, and for tests.
+    pub ctx: Ctx,
+    tasks: Tasks,
+    http: ServerHandle,
+    pools: [PgPool; 2],
+}
+
+impl Server {
+    /// Puts a server together and starts it: the schema is up to date and requests are answered when this returns.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(parts: Parts) -> Result<Self, StartError> {
+        let Parts { config, database, clock, chance, seeded_keys, background } = parts;
+        let address = config.bind;
+        let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
+        let writers = u32::try_from(config.commit_writers).unwrap_or(u32::MAX);
+        // Two pools, because a connection is served by the thread that made it: the writers' never wait for a thread
+        // that is busy with requests.
+        let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
+        let doors = db::pool(database, config.database_connections);
+        wait_for(&house).await?;
+        db::migrate::run(&house).await?;
+
+        let tasks = Tasks::new();
+        let ctx = Ctx {
+            pool: house.clone(),
+            clock,
+            chance,
+            feed: Arc::new(Feed::new()),
+            metrics: Metrics::new(),
+            settings: Arc::new(settings(&config, seeded_keys)),
+            grants: Arc::new(Grants::default()),
+            homes: Arc::default(),
+            beats: Arc::default(),
+            turns: Arc::default(),
+        };
+        keys::refresh(&ctx).await?;
+        let database_up = Arc::new(AtomicBool::new(true));
+        if background {
+            let node = NodeId::mint(ctx.now(), &*ctx.chance);
+            background::start(&ctx, node, &database_up, &tasks);
+        }
+        let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
+        let sends = Sends::start(&ctx, config.commit_writers, &tasks);
+        let shared = web::Data::new(share(&config, doors_ctx, sends, database_up, &tasks));
+        let (address, http) = listen(&config, listener, shared, &tasks)
+            .map_err(|source| StartError::Bind { address, source })?;
+        Ok(Self { address, ctx, tasks, http, pools: [doors, house] })
+    }
+
+    /// Stops the server in order: streams are told to reconnect and no request is accepted any more; requests in flight
+    /// finish; writers and background tasks end; the database is left.
+    pub async fn stop(self) {
+        info!("stopping: streams are told to reconnect, requests in flight finish");
+        self.tasks.draining().cancel();
+        self.http.stop(true).await;
+        if let Err(failure) = background::sweeps::Sweep::KeyUses.run(&self.ctx).await {
+            warn!(error = %failure, "the last uses of keys were not written down");
+        }
+        if let Err(failure) = background::sweeps::Sweep::Heartbeats.run(&self.ctx).await {
+            warn!(error = %failure, "the last heartbeats were not written down");
+        }
+        self.tasks.stop(TASKS_END).await;
+        for pool in self.pools {
+            pool.close().await;
+        }
+        info!("stopped");
+    }
+}
+
+fn settings(config: &Config, seeded_keys: bool) -> Settings {
+    Settings {
+        strict: config.strict,
+        audit_event_type: config.audit_event_type.clone(),
+        message_retention: config.message_retention,
+        idempotency_window: config.idempotency_window,
+        seeded_keys,
+    }
+}
+
+fn share(config: &Config, ctx: app::Ctx, sends: Sends, database_up: Arc<AtomicBool>, tasks: &Tasks) -> Doors {
+    let bits = ctx.chance.bits().to_le_bytes();
+    let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
+    Doors {
+        ctx,
+        sends,
+        limits: Limits {
+            rate_per_second: config.rate_per_second,
+            max_body_bytes: config.max_body_bytes,
+            max_streams_per_key: config.max_streams_per_key,
+            ping: config.ping,
+            refused_subscribe_hold: config.refused_subscribe_hold,
+        },
+        started: Instant::now(),
+        draining: tasks.draining().clone(),
+        database_up,
+        request_ids: RequestIds::new(start),
+        held: Semaphore::new(HELD),
+        document: Arc::new(Document::collect()),
+    }
+}
+
+fn listen(
+    config: &Config,
+    listener: TcpListener,
+    shared: web::Data<Doors>,
+    tasks: &Tasks,
+) -> std::io::Result<(SocketAddr, ServerHandle)> {
+    let address = listener.local_addr()?;
+    let server = HttpServer::new(move || application(shared.clone()))
+        .workers(config.workers)
+        .max_connections(config.max_connections.div_ceil(config.workers))
+        .keep_alive(KEEP_ALIVE)
+        .client_request_timeout(HEAD_TIMEOUT)
+        .shutdown_timeout(config.drain.as_secs())
+        .on_connect(|io, _: &mut Extensions| {
+            if let Some(stream) = io.downcast_ref::<TcpStream>() {
+                keep_alive(stream);
+            }
+        })
+        .disable_signals()
+        .listen(listener)?
+        .run();
+    let handle = server.handle();
+    tasks.spawn("http", async move {
+        if let Err(e) = server.await {
+            tracing::error!(error = %e, "the HTTP server failed");
+        }
+    });
+    Ok((address, handle))
+}
+
+/// Has the system find out when the other end of a connection is gone, which a silent stream would not.
+fn keep_alive(stream: &TcpStream) {
+    let set = set_socket_keepalive(stream, true)
+        .and_then(|()| set_tcp_keepidle(stream, Duration::from_secs(30)))
+        .and_then(|()| set_tcp_keepintvl(stream, Duration::from_secs(10)))
+        .and_then(|()| set_tcp_keepcnt(stream, 3));
+    if let Err(e) = set {
+        tracing::debug!(error = %e, "TCP keep-alive could not be set");
+    }
+}
+
+/// Waits for the database, and checks its version.
+async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
+    let deadline = Instant::now() + DATABASE_WAIT;
+    loop {
+        match pool.acquire().await {
+            Ok(mut connection) => {
+                let version = app::server_version(&mut connection).await?;
+                return if version >= 150_000 { Ok(()) } else { Err(StartError::Version(version / 10_000)) };
+            }
+            Err(e @ (sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut)) if Instant::now() < deadline => {
+                info!(error = %e, "waiting for the database");
+                sleep(Duration::from_millis(500)).await;
+            }
+            Err(sqlx::Error::Database(e)) if e.code().as_deref() == Some("57P03") && Instant::now() < deadline => {
+                info!("the database is starting");
+                sleep(Duration::from_millis(500)).await;
+            }
+            Err(e) => return Err(StartError::Database(e)),
+        }
+    }
+}
