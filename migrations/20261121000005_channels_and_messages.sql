@@ -22,15 +22,14 @@ CREATE TABLE channels (
     deleted_at      timestamptz,
     -- When the sweep may take its messages away: at once when deleted, after the retention when closed, or never.
     purge_at        timestamptz,
-    -- Messages ever sent: the number of the last one.
-    message_count   bigint NOT NULL,
-    last_message_at timestamptz,
+    -- Messages ever sent, once they were purged; until then it is the last one's number, see channel_states.
+    purged_count    bigint NOT NULL DEFAULT 0,
     -- When the sweep looks at the time to live next. Sends do not move it, so that they stay cheap; a look that comes
     -- too early sets it to the true end.
     ttl_check_at    timestamptz,
-    -- Set by a send that goes over max_messages, cleared by the sweep that evicts.
+    -- Set by some of the sends that go over max_messages, cleared by the sweep that evicts.
     over_limit      boolean NOT NULL DEFAULT false
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 80);
 
 CREATE UNIQUE INDEX channels_open_name ON channels (intent_id, name) WHERE status = 'open';
 CREATE INDEX channels_by_intent ON channels (intent_id, id);
@@ -105,6 +104,16 @@ CREATE TABLE pending (
 CREATE INDEX pending_by_intent ON pending (intent_id);
 CREATE INDEX pending_by_expiry ON pending (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX pending_by_agent ON pending (agent_id) WHERE agent_id IS NOT NULL AND is_request;
+
+-- A channel with how many messages it has had and when the last one was sent. Derived from that last one, so that a send
+-- need not write to its channel.
+CREATE VIEW channel_states AS
+SELECT c.id, c.intent_id, c.task_id, c.name, c.created_by, c.members, c.member_policy, c.given_options, c.audit,
+       c.ttl_seconds, c.max_messages, c.status, c.created_at, c.closed_at, c.deleted_at,
+       coalesce(l.number, c.purged_count) AS message_count, l.created_at AS last_message_at
+FROM channels c
+LEFT JOIN LATERAL (
+    SELECT m.number, m.created_at FROM messages m WHERE m.channel_id = c.id ORDER BY m.number DESC LIMIT 1) l ON true;
 
 -- A message with what has happened to it: when it was first read, whether it was written down as expired, and whether
 -- it still waits for an expiry that may already have come (which only a clock can tell).

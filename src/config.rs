@@ -161,7 +161,9 @@ impl Config {
                         (1..=8_760).contains(n)
                     }),
             ),
-            commit_writers: from.parsed("ENTENTE_COMMIT_WRITERS", 2, "a number from 1 to 64", |n| (1..=64).contains(n)),
+            // Half the cores: PostgreSQL needs the others, and fewer writers make larger batches.
+            commit_writers: from
+                .parsed("ENTENTE_COMMIT_WRITERS", (cores / 2).max(1), "a number from 1 to 64", |n| (1..=64).contains(n)),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
         };

@@ -2,10 +2,19 @@
 
 use clap::Parser as _;
 use entente::cli::{Arguments, run};
+use mimalloc::MiMalloc;
+
+/// A request allocates some dozens of times on one thread and frees on another; the system's allocator took an eighth of
+/// the processor for that, this one takes half as much.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    // Writers and background tasks; requests have threads of their own. A task that wakes on the thread that waited for
+    // it is quicker than two threads that share.
+    let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let done = match runtime {
         Ok(runtime) => runtime.block_on(run(arguments)),
         Err(e) => Err(e.into()),

@@ -105,7 +105,7 @@ impl Parts {
             config,
             database,
             clock: Arc::new(SystemClock),
-            chance: Arc::new(OsChance),
+            chance: Arc::new(OsChance::default()),
             seeded_keys: false,
             background: true,
         }

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 
 pub(crate) use closing::close_of_intent;
 pub use closing::{close_idle, evict, purge};
-pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remove_member, save_counts};
+pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remove_member};
 
 use self::closing::close;
 use self::rows::{insert, mark_deleted, update};
@@ -124,11 +124,13 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
     access::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
     let rows = sqlx::query_as!(
         Row,
-        "-- channels::list
-         SELECT id, intent_id, task_id, name, created_by, members, member_policy, given_options, audit, ttl_seconds,
-                max_messages, status, created_at, closed_at, message_count, last_message_at
-         FROM channels WHERE intent_id = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR status = $2)
-         ORDER BY status DESC, id LIMIT $3 OFFSET $4",
+        r#"-- channels::list
+         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
+                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
+                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
+                message_count AS "message_count!", last_message_at
+         FROM channel_states WHERE intent_id = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR status = $2)
+         ORDER BY status DESC, id LIMIT $3 OFFSET $4"#,
         intent_id.uuid(),
         filter.status.map(word),
         i64::from(filter.limit),
@@ -194,9 +196,8 @@ pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
     let visit = visit(&mut tx, caller, id, ctx.now()).await?;
     law::require_manager(visit.manages)?;
     let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
-    if visit.stored_open {
-        close(&mut tx, ctx, &mut line, &visit.channel, CloseReason::Requested, &caller.agent).await?;
-    }
+    // Also when it was closed before: whatever changes about an intent moves its line, which writers rely on.
+    close(&mut tx, ctx, &mut line, &visit.channel, CloseReason::Requested, &caller.agent).await?;
     mark_deleted(&mut tx, id, line.now()).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;

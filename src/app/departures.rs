@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use super::agents::{change, find, require_keeper, save};
 use super::events::Line;
 use super::sends::compose;
-use super::{Caller, Ctx, Outcome, Tx, agents, channels, messages, not_found, pending};
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
 
 /// Who speaks when the house itself has something to say on a channel.
 const HOUSE: &str = "entente";
@@ -116,9 +116,7 @@ async fn leave(conn: &mut PgConnection, ctx: &Ctx, intent: IntentId, agent_id: &
     for channel in &mut told {
         notices.push(notice(ctx, &mut line, channel, agent_id)?);
     }
-    messages::insert(conn, &notices.iter().collect::<Vec<_>>()).await?;
-    channels::save_counts(conn, &told.iter().collect::<Vec<_>>()).await?;
-    line.save(conn).await
+    line.save_with(conn, &notices.iter().collect::<Vec<_>>(), &told.iter().collect::<Vec<_>>()).await
 }
 
 /// The notify that tells a channel of the departure.

@@ -1,17 +1,20 @@
-//! The log: the one place that writes events and the clock row of a line. Tables `intent_clock` and `events`.
+//! The log, and where each line ends. Tables `intent_clock` and `events`.
 //!
 //! A deed opens a [`Line`] under the intent's lock, records on it, and saves it before it commits.
 
 use entente_core::access::Level;
 use entente_core::canonical::{self, Digest};
+use entente_core::channels::Channel;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Break, Draft, Event, Sealed, Tail, check_posted, seal, verify};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{EventId, IntentId};
 use entente_core::keys::Scope;
+use entente_core::messages::Message;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use super::sends::{Advance, Writing};
 use super::{AppError, Caller, Ctx, Outcome, access, idempotency};
 use crate::feed::Place;
 
@@ -21,6 +24,8 @@ pub(crate) struct Line {
     pub intent_id: IntentId,
     pub tail: Tail,
     pub recorded: Vec<Event>,
+    /// The last number before anything was done on the line.
+    opened_at: i64,
 }
 
 impl Line {
@@ -28,12 +33,13 @@ impl Line {
     pub async fn open(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Self> {
         let tails = tails(conn, &[intent_id]).await?;
         let tail = tails.into_iter().next().map_or_else(|| Tail::empty(now), |(_, tail)| tail);
-        Ok(Self { intent_id, tail: Tail { at: tail.at.max(now), ..tail }, recorded: Vec::new() })
+        let opened_at = tail.seq;
+        Ok(Self { intent_id, tail: Tail { at: tail.at.max(now), ..tail }, recorded: Vec::new(), opened_at })
     }
 
     /// The line of an intent that is being created.
     pub fn fresh(intent_id: IntentId, now: Timestamp) -> Self {
-        Self { intent_id, tail: Tail::empty(now), recorded: Vec::new() }
+        Self { intent_id, tail: Tail::empty(now), recorded: Vec::new(), opened_at: 0 }
     }
 
     /// The time of whatever is done on this line now: it never goes back along the line.
@@ -57,7 +63,29 @@ impl Line {
     /// Writes what was recorded, and where the line now ends.
     pub async fn save(&self, conn: &mut PgConnection) -> Outcome<()> {
         insert(conn, &self.recorded).await?;
-        save_tails(conn, &[(self.intent_id, &self.tail)]).await
+        save_tail(conn, self.intent_id, &self.tail).await
+    }
+
+    /// As [`Self::save`], with messages that took their place in the line, and the channels that they are on.
+    pub async fn save_with(
+        &self,
+        conn: &mut PgConnection,
+        messages: &[&Message],
+        channels: &[&Channel],
+    ) -> Outcome<()> {
+        insert(conn, &self.recorded).await?;
+        let advance = Advance { intent_id: self.intent_id, expected: self.opened_at, tail: self.tail.clone() };
+        let writing = Writing {
+            advances: vec![advance],
+            messages: messages.to_vec(),
+            channels: channels.to_vec(),
+            ..Writing::default()
+        };
+        if writing.write(conn, self.now()).await?.contains(&self.intent_id) {
+            return Ok(());
+        }
+        // The lock of the intent was held since the line was opened.
+        Err(AppError::Inconsistent(format!("the line of {} moved under its lock", self.intent_id)))
     }
 }
 
@@ -319,32 +347,26 @@ pub(crate) async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outc
         .collect()
 }
 
-/// Writes where these lines now end.
-pub(crate) async fn save_tails(conn: &mut PgConnection, tails: &[(IntentId, &Tail)]) -> Outcome<()> {
-    let ids: Vec<uuid::Uuid> = tails.iter().map(|(id, _)| id.uuid()).collect();
-    let seqs: Vec<i64> = tails.iter().map(|(_, tail)| tail.seq).collect();
-    let sequences: Vec<i64> = tails.iter().map(|(_, tail)| tail.sequence).collect();
-    let heads: Vec<Option<&[u8]>> = tails.iter().map(|(_, tail)| tail.head.as_ref().map(<[u8; 32]>::as_slice)).collect();
-    let times: Vec<Timestamp> = tails.iter().map(|(_, tail)| tail.at).collect();
+/// Writes where a line now ends.
+async fn save_tail(conn: &mut PgConnection, intent_id: IntentId, tail: &Tail) -> Outcome<()> {
     sqlx::query!(
-        "-- events::save_tails
-         INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at)
-         SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[], $5::timestamptz[])
+        "-- events::save_tail
+         INSERT INTO intent_clock (intent_id, last_seq, sequence, head_hash, last_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (intent_id) DO UPDATE SET last_seq = excluded.last_seq, sequence = excluded.sequence,
              head_hash = excluded.head_hash, last_at = excluded.last_at",
-        &ids,
-        &seqs,
-        &sequences,
-        &heads as &[Option<&[u8]>],
-        &times
+        intent_id.uuid(),
+        tail.seq,
+        tail.sequence,
+        tail.head.as_ref().map(<[u8; 32]>::as_slice),
+        tail.at
     )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Writes events. The only statement that does.
-pub(crate) async fn insert(conn: &mut PgConnection, events: &[Event]) -> Outcome<()> {
+/// Writes events. Besides sends, which log audited messages in their own statement, the only place that does.
+async fn insert(conn: &mut PgConnection, events: &[Event]) -> Outcome<()> {
     if events.is_empty() {
         return Ok(());
     }

@@ -52,16 +52,22 @@ pub(crate) async fn keep<T: Serialize>(
     now: Timestamp,
 ) -> Outcome<()> {
     let Some(once) = once else { return Ok(()) };
-    let kept = Kept {
-        principal_id: caller.principal().to_owned(),
-        key: once.key.clone(),
-        fingerprint: once.fingerprint.to_vec(),
-        outcome: serde_json::to_string(outcome)?,
-    };
-    keep_all(conn, &[kept], now).await
+    sqlx::query!(
+        "-- idempotency::keep
+         INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at) VALUES ($1, $2, $3, $4, $5)",
+        caller.principal(),
+        once.key,
+        once.fingerprint.as_slice(),
+        serde_json::to_string(outcome)?,
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
-/// One outcome to keep.
+/// One outcome that is or will be kept.
+#[derive(Debug, Clone)]
 pub(crate) struct Kept {
     /// Whose key it is.
     pub principal_id: String,
@@ -71,28 +77,6 @@ pub(crate) struct Kept {
     pub fingerprint: Vec<u8>,
     /// What came of it, as JSON.
     pub outcome: String,
-}
-
-/// Keeps several outcomes at once.
-pub(crate) async fn keep_all(conn: &mut PgConnection, kept: &[Kept], now: Timestamp) -> Outcome<()> {
-    let principals: Vec<&str> = kept.iter().map(|k| k.principal_id.as_str()).collect();
-    let keys: Vec<&str> = kept.iter().map(|k| k.key.as_str()).collect();
-    let fingerprints: Vec<&[u8]> = kept.iter().map(|k| k.fingerprint.as_slice()).collect();
-    let outcomes: Vec<&str> = kept.iter().map(|k| k.outcome.as_str()).collect();
-    sqlx::query!(
-        "-- idempotency::keep_all
-         INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
-         SELECT principal_id, key, fingerprint, outcome, $5
-         FROM UNNEST($1::text[], $2::text[], $3::bytea[], $4::text[]) AS k (principal_id, key, fingerprint, outcome)",
-        &principals as &[&str],
-        &keys as &[&str],
-        &fingerprints as &[&[u8]],
-        &outcomes as &[&str],
-        now
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }
 
 /// What was done under several keys of several principals: `(principal, key, fingerprint, outcome)` of those found.

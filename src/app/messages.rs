@@ -120,7 +120,7 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     receipts::insert(&mut tx, &[receipt]).await?;
     if message.message_type != MessageType::Request {
         // A request goes on waiting for its response.
-        pending::settle(&mut tx, &[(channel_id, id)]).await?;
+        pending::settle(&mut tx, channel_id, id).await?;
     }
     line.save(&mut tx).await?;
     tx.commit().await?;
@@ -389,43 +389,6 @@ async fn has_read(conn: &mut PgConnection, channel_id: ChannelId, id: MessageId,
     .fetch_one(conn)
     .await?;
     Ok(found == Some(true))
-}
-
-/// Writes messages. The only statement that does.
-pub(crate) async fn insert(conn: &mut PgConnection, messages: &[&Message]) -> Outcome<()> {
-    /// Joins a list of names into one text: UNNEST takes no list of lists, and no name has a control character.
-    fn joined(message: &Message) -> Option<String> {
-        message.recipients.as_ref().map(|list| list.join("\u{1f}"))
-    }
-    let uuids = |of: fn(&Message) -> uuid::Uuid| messages.iter().map(|m| of(m)).collect::<Vec<_>>();
-    sqlx::query!(
-        r"-- messages::insert
-         INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, recipient, recipients, message_type,
-                               correlation_id, payload, metadata, created_at, expires_at)
-         SELECT channel_id, number, id, intent_id, seq, sender, recipient, string_to_array(recipients, E'\x1f'),
-                message_type, correlation_id, payload, metadata, created_at, expires_at
-         FROM UNNEST($1::uuid[], $2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-                     $9::text[], $10::uuid[], $11::text[], $12::text[], $13::timestamptz[], $14::timestamptz[])
-              AS m (channel_id, number, id, intent_id, seq, sender, recipient, recipients, message_type,
-                    correlation_id, payload, metadata, created_at, expires_at)",
-        &uuids(|m| m.channel_id.uuid()),
-        &messages.iter().map(|m| i64::from(m.number)).collect::<Vec<_>>(),
-        &uuids(|m| m.id.uuid()),
-        &uuids(|m| m.intent_id.uuid()),
-        &messages.iter().map(|m| m.seq).collect::<Vec<_>>(),
-        &messages.iter().map(|m| m.sender.as_str()).collect::<Vec<_>>() as &[&str],
-        &messages.iter().map(|m| m.to.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
-        &messages.iter().map(|m| joined(m)).collect::<Vec<_>>() as &[Option<String>],
-        &messages.iter().map(|m| m.message_type.as_str()).collect::<Vec<_>>() as &[&str],
-        &messages.iter().map(|m| m.correlation_id.map(MessageId::uuid)).collect::<Vec<_>>() as &[Option<uuid::Uuid>],
-        &messages.iter().map(|m| m.payload.as_str()).collect::<Vec<_>>() as &[&str],
-        &messages.iter().map(|m| m.metadata.as_ref().map(Payload::as_str)).collect::<Vec<_>>() as &[Option<&str>],
-        &messages.iter().map(|m| m.created_at).collect::<Vec<_>>(),
-        &messages.iter().map(|m| m.expires_at).collect::<Vec<_>>() as &[Option<Timestamp>]
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }
 
 /// Forgets up to `limit` of a channel's messages with numbers up to `up_to`; answers with how many.

@@ -12,7 +12,6 @@ pub mod assignments;
 pub mod audit;
 pub mod authentication;
 pub mod caller;
-pub mod cases;
 pub mod channels;
 pub mod departures;
 pub mod events;

@@ -1,56 +1,22 @@
-//! What messages still wait for: a request for its response, any message for its expiry. Table `pending`.
+//! What messages still wait for: a request for its response, any message for its expiry. Table `pending`; sends put rows
+//! in and take them out (`sends/write.rs`).
 //!
 //! A message whose `expires_at` has come is expired as long as it stands here, swept or not.
 
-use entente_core::clock::Timestamp;
 use entente_core::ids::{ChannelId, IntentId, MessageId};
-use entente_core::messages::{Message, MessageType, Receipt, ReceiptKind};
+use entente_core::messages::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
 use super::events::Line;
 use super::{Ctx, Outcome, receipts};
 
-/// Notes what these messages wait for; those that wait for nothing are passed over.
-pub(crate) async fn insert(conn: &mut PgConnection, messages: &[&Message]) -> Outcome<()> {
-    let waiting: Vec<&Message> =
-        messages.iter().copied().filter(|m| m.message_type == MessageType::Request || m.expires_at.is_some()).collect();
-    if waiting.is_empty() {
-        return Ok(());
-    }
-    let single = |message: &&Message| match message.recipients.as_deref() {
-        Some([agent]) => Some(agent.clone()),
-        _ => None,
-    };
-    sqlx::query!(
-        "-- pending::insert
-         INSERT INTO pending (channel_id, number, message_id, intent_id, is_request, sender, agent_id, expires_at)
-         SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::uuid[], $4::uuid[], $5::boolean[], $6::text[], $7::text[],
-                              $8::timestamptz[])",
-        &waiting.iter().map(|m| m.channel_id.uuid()).collect::<Vec<_>>(),
-        &waiting.iter().map(|m| i64::from(m.number)).collect::<Vec<_>>(),
-        &waiting.iter().map(|m| m.id.uuid()).collect::<Vec<_>>(),
-        &waiting.iter().map(|m| m.intent_id.uuid()).collect::<Vec<_>>(),
-        &waiting.iter().map(|m| m.message_type == MessageType::Request).collect::<Vec<_>>(),
-        &waiting.iter().map(|m| m.sender.as_str()).collect::<Vec<_>>() as &[&str],
-        &waiting.iter().map(single).collect::<Vec<_>>() as &[Option<String>],
-        &waiting.iter().map(|m| m.expires_at).collect::<Vec<_>>() as &[Option<Timestamp>]
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// These requests were answered, or these messages read: they wait no longer.
-pub(crate) async fn settle(conn: &mut PgConnection, messages: &[(ChannelId, MessageId)]) -> Outcome<()> {
-    if messages.is_empty() {
-        return Ok(());
-    }
+/// A message was read: it waits no longer.
+pub(crate) async fn settle(conn: &mut PgConnection, channel: ChannelId, message: MessageId) -> Outcome<()> {
     sqlx::query!(
         "-- pending::settle
-         DELETE FROM pending p USING UNNEST($1::uuid[], $2::bigint[]) AS d (channel_id, number)
-         WHERE p.channel_id = d.channel_id AND p.number = d.number",
-        &messages.iter().map(|(channel, _)| channel.uuid()).collect::<Vec<_>>(),
-        &messages.iter().map(|(_, message)| i64::from(message.number())).collect::<Vec<_>>()
+         DELETE FROM pending WHERE channel_id = $1 AND number = $2",
+        channel.uuid(),
+        i64::from(message.number())
     )
     .execute(conn)
     .await?;

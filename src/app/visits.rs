@@ -48,8 +48,6 @@ pub(crate) fn settle(channel: &mut Channel, now: Timestamp) {
 pub(crate) struct Visit {
     /// The channel, as it is at this moment.
     pub channel: Channel,
-    /// Whether it is stored as open, whatever its time to live says.
-    pub stored_open: bool,
     /// Whether the agent manages the channel.
     pub manages: bool,
 }
@@ -72,9 +70,8 @@ pub(crate) async fn visit(conn: &mut PgConnection, caller: &Caller, id: ChannelI
     let seat = access::seat(conn, &caller.agent, channel.intent_id, now).await?;
     let seat = seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
     let manages = channel.managed_by(&caller.agent, seat.standing, seat.coordinates);
-    let stored_open = channel.status == ChannelStatus::Open;
     settle(&mut channel, now);
-    Ok(Visit { channel, stored_open, manages })
+    Ok(Visit { channel, manages })
 }
 
 /// The intent that a channel belongs to.

@@ -1,4 +1,4 @@
-//! Group commit (design §4): many commands, one transaction, each caller answered after it.
+//! Group commit (design §4): many commands, one commit, each caller answered after it.
 //!
 //! Callers put commands into a bounded queue, sharded so that commands for the same intent meet in the same queue. A
 //! writer takes whatever waits, applies it as one batch, and answers each caller. Nothing is timed: an idle queue
@@ -29,10 +29,16 @@ pub trait Deed: Send + Sync + 'static {
     type Command: Send + 'static;
     /// What each caller hears.
     type Answer: Send + 'static;
+    /// What a writer remembers from batch to batch.
+    type Memory: Default + Send + 'static;
 
-    /// Applies the commands in their order and in one transaction, and answers them in the same order, after the
-    /// commit. One bad command must not harm its neighbours.
-    fn apply(&self, commands: Vec<Self::Command>) -> impl Future<Output = Vec<Self::Answer>> + Send;
+    /// Applies the commands in their order, and answers them in the same order, after they are committed. One bad
+    /// command must not harm its neighbours.
+    fn apply(
+        &self,
+        memory: &mut Self::Memory,
+        commands: Vec<Self::Command>,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send;
 }
 
 struct Job<D: Deed> {
@@ -90,6 +96,7 @@ async fn write<D: Deed>(
     stopping: CancellationToken,
     metrics: Metrics,
 ) {
+    let mut memory = D::Memory::default();
     let mut jobs = Vec::with_capacity(BATCH);
     loop {
         let taken = tokio::select! {
@@ -106,7 +113,7 @@ async fn write<D: Deed>(
         let began = Instant::now();
         #[expect(clippy::cast_precision_loss, reason = "a batch has at most 256 commands")]
         metrics.commit_batch.observe(commands.len() as f64);
-        let answers = deed.apply(commands).await;
+        let answers = deed.apply(&mut memory, commands).await;
         metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
         for (caller, answer) in callers.into_iter().zip(answers) {
             // A caller that has gone away does not undo what was committed.

@@ -34,7 +34,12 @@ pub fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
 /// A pool of connections; it connects when it is first used.
 #[must_use]
 pub fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
-    let options = options.application_name("entente").statement_cache_capacity(STATEMENT_CACHE);
+    // Every statement is written for one plan, led by an index whatever its parameters are. Without this PostgreSQL
+    // plans statements with array parameters anew each time, which costs more than running them.
+    let options = options
+        .application_name("entente")
+        .statement_cache_capacity(STATEMENT_CACHE)
+        .options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]);
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)

@@ -87,18 +87,19 @@ impl Doors {
 
 /// The routes under `/api/v1` and `/v1`.
 fn api(config: &mut ServiceConfig<'_>) {
-    principals::routes(config);
-    keys::routes(config);
-    agents::routes(config);
+    // The router tries one after the other: what is asked most often comes first.
+    messages::routes(config);
+    asks::routes(config);
+    channels::routes(config);
     intents::routes(config);
     events::routes(config);
     assignments::routes(config);
     access::routes(config);
     access_requests::routes(config);
-    channels::routes(config);
-    messages::routes(config);
-    asks::routes(config);
+    agents::routes(config);
     streams::routes(config);
+    principals::routes(config);
+    keys::routes(config);
     audit::routes(config);
 }
 

@@ -65,10 +65,12 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outc
     let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query_as!(
         Row,
-        "-- channels::load_all
-         SELECT id, intent_id, task_id, name, created_by, members, member_policy, given_options, audit, ttl_seconds,
-                max_messages, status, created_at, closed_at, message_count, last_message_at
-         FROM channels WHERE id = ANY($1) AND deleted_at IS NULL",
+        r#"-- channels::load_all
+         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
+                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
+                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
+                message_count AS "message_count!", last_message_at
+         FROM channel_states WHERE id = ANY($1) AND deleted_at IS NULL"#,
         &ids
     )
     .fetch_all(conn)
@@ -80,10 +82,12 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outc
 pub(crate) async fn find_open(conn: &mut PgConnection, intent_id: IntentId, name: &str) -> Outcome<Option<Channel>> {
     let row = sqlx::query_as!(
         Row,
-        "-- channels::find_open
-         SELECT id, intent_id, task_id, name, created_by, members, member_policy, given_options, audit, ttl_seconds,
-                max_messages, status, created_at, closed_at, message_count, last_message_at
-         FROM channels WHERE intent_id = $1 AND name = $2 AND status = 'open'",
+        r#"-- channels::find_open
+         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
+                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
+                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
+                message_count AS "message_count!", last_message_at
+         FROM channel_states WHERE intent_id = $1 AND name = $2 AND status = 'open'"#,
         intent_id.uuid(),
         name
     )
@@ -100,8 +104,8 @@ pub(crate) async fn insert(conn: &mut PgConnection, channel: &Channel) -> Outcom
     sqlx::query!(
         "-- channels::insert
          INSERT INTO channels (id, intent_id, task_id, name, created_by, members, member_policy, given_options, audit,
-                               ttl_seconds, max_messages, status, created_at, message_count, ttl_check_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'open', $12, 0, $13)",
+                               ttl_seconds, max_messages, status, created_at, ttl_check_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'open', $12, $13)",
         channel.id.uuid(),
         channel.intent_id.uuid(),
         channel.task_id,
@@ -125,7 +129,7 @@ pub(crate) async fn update(conn: &mut PgConnection, channel: &Channel) -> Outcom
     sqlx::query!(
         "-- channels::update
          UPDATE channels SET members = $2, member_policy = $3, given_options = $4, audit = $5, ttl_seconds = $6,
-                max_messages = $7::integer, ttl_check_at = $8, over_limit = message_count > $7::integer
+                max_messages = $7::integer, ttl_check_at = $8, over_limit = $9
          WHERE id = $1",
         channel.id.uuid(),
         &channel.members,
@@ -134,7 +138,8 @@ pub(crate) async fn update(conn: &mut PgConnection, channel: &Channel) -> Outcom
         channel.options.audit,
         channel.options.ttl_seconds.map(column),
         column(channel.options.max_messages),
-        channel.ttl_ends_at()
+        channel.ttl_ends_at(),
+        channel.floor() > 0
     )
     .execute(conn)
     .await?;
@@ -147,25 +152,6 @@ pub(crate) async fn mark_deleted(conn: &mut PgConnection, id: ChannelId, now: Ti
          UPDATE channels SET deleted_at = $2, purge_at = $2 WHERE id = $1",
         id.uuid(),
         now
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Writes how many messages these channels have had, and notes those that now have some to evict.
-pub(crate) async fn save_counts(conn: &mut PgConnection, channels: &[&Channel]) -> Outcome<()> {
-    sqlx::query!(
-        "-- channels::save_counts
-         UPDATE channels SET message_count = u.message_count, last_message_at = u.last_message_at,
-                over_limit = channels.over_limit OR u.over_limit
-         FROM UNNEST($1::uuid[], $2::bigint[], $3::timestamptz[], $4::boolean[])
-              AS u (id, message_count, last_message_at, over_limit)
-         WHERE channels.id = u.id",
-        &channels.iter().map(|channel| channel.id.uuid()).collect::<Vec<_>>(),
-        &channels.iter().map(|channel| channel.message_count).collect::<Vec<_>>(),
-        &channels.iter().map(|channel| channel.last_message_at).collect::<Vec<_>>() as &[Option<Timestamp>],
-        &channels.iter().map(|channel| channel.floor() > 0).collect::<Vec<_>>()
     )
     .execute(conn)
     .await?;
@@ -186,19 +172,16 @@ pub(crate) async fn intents_with_member(conn: &mut PgConnection, agent: &str) ->
 
 /// Takes an agent off the members of an intent's open channels; answers with those it was on.
 pub(crate) async fn remove_member(conn: &mut PgConnection, intent: IntentId, agent: &str) -> Outcome<Vec<Channel>> {
-    let rows = sqlx::query_as!(
-        Row,
+    let ids = sqlx::query_scalar!(
         "-- channels::remove_member
          UPDATE channels SET members = array_remove(members, $2)
-         WHERE intent_id = $1 AND members @> ARRAY[$2] AND status = 'open'
-         RETURNING id, intent_id, task_id, name, created_by, members, member_policy, given_options, audit, ttl_seconds,
-                   max_messages, status, created_at, closed_at, message_count, last_message_at",
+         WHERE intent_id = $1 AND members @> ARRAY[$2] AND status = 'open' RETURNING id",
         intent.uuid(),
         agent
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    rows.into_iter().map(Channel::try_from).collect()
+    load_all(conn, &ids.into_iter().map(ChannelId::from).collect::<Vec<_>>()).await
 }
 
 /// Closes a channel.
@@ -280,8 +263,8 @@ pub(crate) async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::U
 pub(crate) async fn claim_over_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<Option<i64>> {
     let floor = sqlx::query_scalar!(
         r#"-- channels::claim_over_limit
-         SELECT message_count - max_messages AS "floor!" FROM channels
-         WHERE id = $1 AND over_limit FOR UPDATE SKIP LOCKED"#,
+         WITH claimed AS (SELECT id FROM channels WHERE id = $1 AND over_limit FOR UPDATE SKIP LOCKED)
+         SELECT message_count - max_messages AS "floor!" FROM channel_states WHERE id = (SELECT id FROM claimed)"#,
         id
     )
     .fetch_optional(conn)
@@ -310,11 +293,13 @@ pub(crate) async fn to_purge(pool: &PgPool, now: Timestamp, limit: i64) -> Outco
     Ok(ids)
 }
 
-/// Claims a channel for purging; false when another server has it.
+/// Claims a channel for purging, and keeps its count; false when another server has it.
 pub(crate) async fn claim_purge(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<bool> {
     let claimed = sqlx::query_scalar!(
         "-- channels::claim_purge
-         SELECT id FROM channels WHERE id = $1 AND purge_at IS NOT NULL FOR UPDATE SKIP LOCKED",
+         WITH claimed AS (SELECT id FROM channels WHERE id = $1 AND purge_at IS NOT NULL FOR UPDATE SKIP LOCKED)
+         UPDATE channels SET purged_count = s.message_count FROM channel_states s
+         WHERE channels.id = (SELECT id FROM claimed) AND s.id = channels.id RETURNING channels.id",
         id
     )
     .fetch_optional(conn)
