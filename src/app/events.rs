@@ -154,6 +154,15 @@ pub struct Verification {
     pub breaks: Vec<Break>,
 }
 
+/// The whole log of an intent, oldest first, without asking who asks: for the server's own checks.
+///
+/// # Errors
+/// The database.
+pub async fn whole_log(ctx: &Ctx, intent_id: IntentId) -> Outcome<Vec<Event>> {
+    let mut connection = ctx.pool.acquire().await?;
+    all(&mut connection, intent_id).await
+}
+
 /// Verifies an intent's whole chain.
 ///
 /// # Errors

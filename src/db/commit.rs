@@ -72,11 +72,24 @@ impl<D: Deed> GroupCommit<D> {
         Self { shards, metrics: metrics.clone() }
     }
 
-    /// Has a command done. Commands with the same `shard` are done in the order in which they come.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub async fn submit(&self, shard: u64, command: D::Command) -> Result<D::Answer, Stopped> {
+    /// Has commands done. Those of one call, and of later calls with the same `shard`, are done in the order in which
+    /// they come.
+    pub async fn submit(&self, shard: u64, commands: Vec<D::Command>) -> Vec<Result<D::Answer, Stopped>> {
+        let mut waiting = Vec::with_capacity(commands.len());
+        for command in commands {
+            waiting.push(self.enqueue(shard, command).await);
+        }
+        let mut answers = Vec::with_capacity(waiting.len());
+        for queued in waiting {
+            answers.push(match queued {
+                Ok(answer) => answer.await.map_err(|_dropped| Stopped),
+                Err(stopped) => Err(stopped),
+            });
+        }
+        answers
+    }
+
+    async fn enqueue(&self, shard: u64, command: D::Command) -> Result<oneshot::Receiver<D::Answer>, Stopped> {
         let index = usize::try_from(shard % self.shards.len() as u64).unwrap_or(0);
         let (answer, answered) = oneshot::channel();
         self.metrics.commit_waiting.inc();
@@ -85,8 +98,7 @@ impl<D: Deed> GroupCommit<D> {
             None => Err(Stopped),
         };
         self.metrics.commit_waiting.dec();
-        queued?;
-        answered.await.map_err(|_dropped| Stopped)
+        queued.map(|()| answered)
     }
 }
 

@@ -13,7 +13,6 @@ use entente_core::limits::{BATCH, METADATA_BYTES, PAGE, PAYLOAD_BYTES, WAIT_SECO
 use entente_core::messages::{Draft, Message, MessageStatus, MessageType};
 use entente_core::payload::Payload;
 use entente_core::refusal::{Code, Refusal};
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -279,15 +278,27 @@ async fn send_batch(
         let message = format!("A batch has 1 to {BATCH} messages, this one has {}.", items.len());
         return Err(Refusal::field(Code::InvalidRequest, "messages", "length", message).into());
     }
-    let (doors, asker) = (&**doors, &asker);
-    let sends = items.iter().enumerate().map(|(index, raw)| {
-        let once = once.as_ref().map(|once| once.item(index, raw.get().as_bytes()));
-        async move {
-            let draft = parse::<SendBody>(raw.get().as_bytes())?.draft(doors, asker)?;
-            deliver(doors, asker, channel_id, draft, once).await
+    asker.caller.require(Scope::ChannelsWrite)?;
+    let intent_id = home(&doors.ctx, channel_id).await?;
+    let mut commands = Vec::with_capacity(items.len());
+    let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
+    for (index, raw) in items.iter().enumerate() {
+        let text = raw.get().as_bytes();
+        match parse::<SendBody>(text).and_then(|body| Ok(body.draft(&doors, &asker)?)) {
+            Ok(draft) => {
+                let principal = asker.caller.principal().to_owned();
+                let once = once.as_ref().map(|once| once.item(index, text));
+                commands.push(Command { channel_id, intent_id, draft, principal, once });
+                outcomes.push(None);
+            }
+            Err(problem) => outcomes.push(Some(Err(problem))),
         }
-    });
-    let outcomes = join_all(sends).await;
+    }
+    let mut sent = doors.sends.send_all(intent_id, commands).await.into_iter();
+    let outcomes: Vec<Result<Arc<Message>, Problem>> = outcomes
+        .into_iter()
+        .filter_map(|outcome| outcome.or_else(|| sent.next().map(|answer| answer.map_err(Problem::from))))
+        .collect();
     let refused = outcomes.iter().filter(|outcome| outcome.is_err()).count();
     let results = outcomes.iter().enumerate().map(|(index, outcome)| BatchItem {
         index,

@@ -265,9 +265,14 @@ impl Sends {
     /// # Errors
     /// The law refuses it, see [`judge`]; the channel is not there or not visible to the sender.
     pub async fn send(&self, command: Command) -> Answer {
-        let shard = lock_key(command.intent_id).unsigned_abs();
-        let answer = self.0.submit(shard, command).await;
-        answer.map_err(|stopped| AppError::Unavailable(stopped.to_string()))?
+        self.send_all(command.intent_id, vec![command]).await.pop().unwrap_or_else(|| Err(lost()))
+    }
+
+    /// Sends messages on one intent in their order; each is answered for itself.
+    pub async fn send_all(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
+        let answers = self.0.submit(lock_key(intent).unsigned_abs(), commands).await;
+        let stopped = |stopped: crate::db::commit::Stopped| AppError::Unavailable(stopped.to_string());
+        answers.into_iter().map(|answer| answer.map_err(stopped)?).collect()
     }
 
     /// Sends a message to the channel of an intent that has this name; if no open one has, opens one that is open to all

@@ -1,0 +1,237 @@
+//! Access (RFC-0011): who may do what, requests for more, ends of grants; on every kind of route.
+
+use crate::harness::{Client, Value, World, json, talk};
+
+async fn grant(client: &Client, intent: &str, who: &str, level: &str) -> Value {
+    client
+        .post(&format!("/intents/{intent}/acl/entries"), json!({ "principal_id": who, "permission": level }))
+        .await
+        .is(200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_without_a_list_is_fully_open() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let acl = bob.get(&format!("/intents/{intent}/acl")).await.is(200);
+    assert_eq!(acl, json!({ "intent_id": intent, "default_policy": "open", "entries": [] }));
+    bob.seen(&json!(1)).post(&format!("/intents/{intent}/state"), json!({ "state": { "a": 1 } })).await.ok();
+    bob.seen(&json!(2)).post(&format!("/intents/{intent}/status"), json!({ "status": "active" })).await.ok();
+    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
+    // But nobody locks out those whose intent it is.
+    let shut = json!({ "default_policy": "closed", "entries": [] });
+    bob.put(&format!("/intents/{intent}/acl"), shut).await.refused(403, "forbidden");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_intent_is_closed_on_every_route() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let eve = world.agent("agent.eve").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let message = ada.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada" })).await.is(201);
+    let message = message["id"].as_str().unwrap();
+    let entry = grant(&ada, &intent, "agent.bob", "read").await["id"].as_str().unwrap().to_owned();
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let body = json!({ "sender": "agent.eve", "payload": {} });
+    let e = eve.seen(&json!(1));
+    // On the intent's own routes it says so, that access can be asked for.
+    for reply in [
+        e.get(&format!("/intents/{intent}")).await,
+        e.get(&format!("/intents/{intent}/events")).await,
+        e.get(&format!("/intents/{intent}/events/verify")).await,
+        e.get(&format!("/intents/{intent}/export")).await,
+        e.get(&format!("/intents/{intent}/agents")).await,
+        e.get(&format!("/intents/{intent}/acl")).await,
+        e.get(&format!("/intents/{intent}/channels")).await,
+        e.get(&format!("/subscribe/intents/{intent}")).await,
+        e.get(&format!("/intents/{intent}/subscribe")).await,
+        e.post(&format!("/intents/{intent}/state"), json!({ "state": {} })).await,
+        e.post(&format!("/intents/{intent}/status"), json!({ "status": "active" })).await,
+        e.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" })).await,
+        e.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": "agent.eve" })).await,
+        e.post(&format!("/intents/{intent}/channels"), json!({ "name": "x" })).await,
+        e.post(&format!("/intents/{intent}/channels/talk/messages"), body.clone()).await,
+        e.post(&format!("/intents/{intent}/acl/entries"), json!({ "principal_id": "agent.eve" })).await,
+        e.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open" })).await,
+        e.delete(&format!("/intents/{intent}/acl/entries/{entry}")).await,
+        e.delete(&format!("/intents/{intent}/agents/agent.x")).await,
+    ] {
+        reply.refused(403, "access_closed");
+    }
+    // What is on it does not exist for her; the same words as for what does not exist for anybody.
+    let nowhere = e.get("/channels/chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F").await.refused(404, "not_found");
+    for reply in [
+        e.get(&format!("/channels/{channel}")).await,
+        e.patch(&format!("/channels/{channel}"), json!({ "members": [] })).await,
+        e.delete(&format!("/channels/{channel}")).await,
+        e.get(&format!("/channels/{channel}/messages")).await,
+        e.get(&format!("/channels/{channel}/messages/{message}")).await,
+        e.post(&format!("/channels/{channel}/messages"), body.clone()).await,
+        e.post(&format!("/channels/{channel}/messages/{message}/reply"), body.clone()).await,
+        e.patch(&format!("/channels/{channel}/messages/{message}"), json!({ "status": "read" })).await,
+        e.post(&format!("/channels/{channel}/ask"), json!({ "to": "agent.ada" })).await,
+        e.get(&format!("/subscribe/channels/{channel}")).await,
+        e.get(&format!("/channels/{channel}/subscribe")).await,
+    ] {
+        assert_eq!(reply.refused(404, "not_found")["message"], nowhere["message"]);
+    }
+    let batch = e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body] })).await.is(207);
+    assert_eq!(batch["results"][0]["error"]["code"], "not_found");
+    assert_eq!(e.get("/intents").await.ok()["intents"], json!([]));
+    // An address inside it does not help either: a role she holds does not reach her.
+    eve.post("/agents", json!({ "agent_id": "agent.eve", "role_id": "spy" })).await.is(201);
+    let to_spy = json!({ "sender": "agent.ada", "to": "role:spy", "payload": {} });
+    ada.post(&format!("/channels/{channel}/messages"), to_spy).await.refused(422, "no_recipient");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_include_each_other() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let send = |who: &str| json!({ "sender": who, "payload": {} });
+    let messages = format!("/channels/{channel}/messages");
+    let status = format!("/intents/{intent}/status");
+    let mut readers = Vec::new();
+    for (who, level) in [("agent.r", "read"), ("agent.w", "write"), ("agent.a", "admin")] {
+        grant(&ada, &intent, who, level).await;
+        readers.push(world.agent(who).await);
+    }
+    let [r, w, a] = &readers[..] else { unreachable!() };
+    for reader in &readers {
+        reader.get(&messages).await.ok();
+    }
+    r.post(&messages, send("agent.r")).await.refused(403, "forbidden");
+    r.post(&format!("/intents/{intent}/channels"), json!({ "name": "x" })).await.refused(403, "forbidden");
+    w.post(&messages, send("agent.w")).await.is(201);
+    w.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.refused(403, "forbidden");
+    w.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open" })).await.refused(403, "forbidden");
+    w.post("/intents", json!({ "title": "child", "parent_id": intent })).await.refused(403, "forbidden");
+    a.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.ok();
+    a.post("/intents", json!({ "title": "child", "parent_id": intent })).await.ok();
+    a.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": [
+        { "principal_id": "agent.w", "permission": "read", "principal_type": "agent", "reason": "less" }] })).await.ok();
+    w.post(&messages, send("agent.w")).await.refused(403, "forbidden");
+    a.get(&messages).await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_list_with_entries_lets_others_read() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let entry = grant(&ada, &intent, "agent.cy", "write").await;
+    bob.get(&format!("/channels/{channel}/messages")).await.ok();
+    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.refused(403, "forbidden");
+    ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap())).await.is(204);
+    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
+    ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap())).await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_ends_the_instant_it_is_due() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let entries = json!([{ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00" }]);
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": entries })).await.ok();
+    let messages = format!("/channels/{channel}/messages");
+    bob.post(&messages, json!({ "sender": "agent.bob" })).await.is(201);
+    world.clock.advance(60);
+    bob.post(&messages, json!({ "sender": "agent.bob" })).await.refused(404, "not_found");
+    bob.get(&format!("/intents/{intent}")).await.refused(403, "access_closed");
+    assert_eq!(ada.get(&format!("/intents/{intent}/acl")).await.ok()["entries"], json!([]));
+    world.sweep().await;
+    let events = ada.get(&format!("/intents/{intent}/events?event_type=access_expired")).await.ok();
+    assert_eq!(events[0]["payload"]["principal_id"], "agent.bob");
+    let late = json!({ "principal_id": "agent.bob", "expires_at": "2026-11-21T08:00:30Z" });
+    ada.post(&format!("/intents/{intent}/acl/entries"), late).await.refused(422, "already_expired");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_is_asked_for_and_decided() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let requests = format!("/intents/{intent}/access-requests");
+    let ask = json!({ "principal_id": "agent.bob", "requested_permission": "write", "reason": "figures", "capabilities": ["sum"] });
+    let made = bob.post(&requests, ask).await.is(200);
+    let expected = json!({
+        "id": made["id"], "intent_id": intent, "principal_id": "agent.bob", "principal_type": "agent",
+        "requested_permission": "write", "reason": "figures", "status": "pending", "capabilities": ["sum"],
+        "decided_by": null, "decided_at": null, "decision_reason": null, "created_at": "2026-11-21T08:00:00.000000Z"
+    });
+    assert_eq!(made, expected);
+    bob.post(&requests, json!({ "principal_id": "agent.cy" })).await.refused(403, "may_not_act_as");
+    let rfc = bob.post(&requests, json!({ "permission": "admin" })).await.is(200);
+    assert_eq!(rfc["requested_permission"], "admin");
+    let one = format!("{requests}/{}", made["id"].as_str().unwrap());
+    bob.post(&format!("{one}/approve"), json!({})).await.refused(403, "access_closed");
+    assert_eq!(ada.get(&requests).await.ok()["access_requests"].as_array().unwrap().len(), 2);
+    assert_eq!(bob.get(&requests).await.ok()["access_requests"].as_array().unwrap().len(), 2);
+    let eve = world.agent("agent.eve").await;
+    assert_eq!(eve.get(&requests).await.ok(), json!({ "access_requests": [] }));
+    let decided = ada.post(&format!("{one}/approve"), json!({ "decided_by": "agent.ada", "reason": "welcome" })).await.is(200);
+    assert_eq!(decided["status"], "approved");
+    assert_eq!(decided["decided_by"], "agent.ada");
+    assert_eq!(decided["decision_reason"], "welcome");
+    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
+    ada.post(&format!("{one}/approve"), json!({})).await.refused(404, "not_found");
+    // A decision of another intent's request (contract 17.2).
+    let (foreign, _) = talk(&ada, json!({})).await;
+    let two = rfc["id"].as_str().unwrap();
+    ada.post(&format!("/intents/{foreign}/access-requests/{two}/deny"), json!({})).await.refused(404, "not_found");
+    // A body is not needed.
+    let denied = ada.send("POST", &format!("{requests}/{two}/deny"), None).await.is(200);
+    assert_eq!(denied["status"], "denied");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_gets_back_in_and_leaves_a_trace() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let admin = world.admin().await;
+    let (intent, _) = talk(&ada, json!({})).await;
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    admin.get(&format!("/intents/{intent}")).await.refused(403, "access_closed");
+    grant(&admin, &intent, "service.dev", "admin").await;
+    admin.get(&format!("/intents/{intent}")).await.ok();
+    let events = admin.get(&format!("/intents/{intent}/events?event_type=access_granted&limit=1")).await.ok();
+    assert_eq!(events[0]["actor"], "service.dev");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_not_lawful_changes_nothing() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, _) = talk(&ada, json!({})).await;
+    let path = format!("/intents/{intent}/acl");
+    for bad in [
+        json!({ "default_policy": "restricted", "entries": [] }),
+        json!({ "default_policy": "closed", "entries": [{ "permission": "read" }] }),
+        json!({ "default_policy": "closed", "entries": [{ "principal_id": "x", "permission": "own" }] }),
+        json!({ "default_policy": "closed", "entries": [{ "principal_id": "" }] }),
+        json!({ "entries": [] }),
+    ] {
+        ada.put(&path, bad).await.refused(422, "invalid_request");
+    }
+    let many: Vec<Value> = (0..1001).map(|n| json!({ "principal_id": format!("agent.{n}") })).collect();
+    ada.put(&path, json!({ "default_policy": "closed", "entries": many })).await.refused(413, "too_large");
+    assert_eq!(ada.get(&path).await.ok()["default_policy"], "open");
+    world.end().await;
+}

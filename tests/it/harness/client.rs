@@ -1,0 +1,151 @@
+//! A client that speaks raw JSON, so that both directions of every body are tested as clients see them.
+
+use std::net::SocketAddr;
+
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+/// A client: an address, a key, headers that it always sends.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    pub base: String,
+    headers: Vec<(String, String)>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub text: String,
+    pub asked: String,
+}
+
+impl Reply {
+    /// The body as JSON; null when there is none.
+    pub fn json(&self) -> Value {
+        if self.text.is_empty() {
+            return Value::Null;
+        }
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{}: not JSON ({e}): {}", self.asked, self.text))
+    }
+
+    /// Requires a status; the body.
+    #[track_caller]
+    pub fn is(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{} answered {}", self.asked, self.text);
+        self.json()
+    }
+
+    /// Requires success; the body.
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert!((200..300).contains(&self.status), "{} answered {} {}", self.asked, self.status, self.text);
+        self.json()
+    }
+
+    /// Requires a refusal with this status and code, of the one form that all have; the body.
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str) -> Value {
+        let body = self.is(status);
+        assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.asked);
+        assert_eq!(body["code"], code, "{} answered {}", self.asked, self.text);
+        assert_eq!(body["status"], status);
+        for member in ["type", "title", "detail", "message", "errors", "request_id"] {
+            assert!(body.get(member).is_some(), "{} answered without `{member}`: {}", self.asked, self.text);
+        }
+        assert_eq!(body["request_id"], self.headers["x-request-id"].to_str().unwrap());
+        if status == 409 {
+            // A client takes these letters for a conflict about one (contract 3.5).
+            assert!(!self.text.to_lowercase().contains("lease"), "a 409 speaks of what it is not about: {}", self.text);
+        }
+        body
+    }
+
+    /// A header's text.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap_or_else(|| panic!("{}: no header {name}", self.asked)).to_str().unwrap()
+    }
+}
+
+impl Client {
+    pub fn new(address: SocketAddr, key: Option<&str>) -> Self {
+        let headers = key.map(|key| ("x-api-key".to_owned(), key.to_owned())).into_iter().collect();
+        Self { http: http(), base: format!("http://{address}/api/v1"), headers }
+    }
+
+    /// The same client with one more header.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut client = self.clone();
+        client.headers.retain(|(known, _)| known != name);
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
+    }
+
+    /// The same client acting as an agent.
+    pub fn acting_as(&self, agent: &str) -> Self {
+        self.with("x-agent-id", agent)
+    }
+
+    /// The same client, saying that a request is the same as any other with this key.
+    pub fn once(&self, key: &str) -> Self {
+        self.with("idempotency-key", key)
+    }
+
+    /// The same client, having seen this version.
+    pub fn seen(&self, version: &Value) -> Self {
+        self.with("if-match", &version.to_string())
+    }
+
+    /// The headers that it sends.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, None).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send("DELETE", path, None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Reply {
+        self.send("POST", path, Some(body.to_string())).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Reply {
+        self.send("PUT", path, Some(body.to_string())).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> Reply {
+        self.send("PATCH", path, Some(body.to_string())).await
+    }
+
+    /// Sends a request with a body as it is. A path that begins with `//` is taken from the root.
+    pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> Reply {
+        let url = match path.strip_prefix("//") {
+            Some(path) => format!("{}/{path}", self.base.trim_end_matches("/api/v1")),
+            None => format!("{}{path}", self.base),
+        };
+        let mut request = self.http.request(method.parse().unwrap(), &url);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        let asked = format!("{method} {path}");
+        let response = request.send().await.unwrap_or_else(|e| panic!("{asked}: {e:?}"));
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Reply { status, headers, text: response.text().await.unwrap(), asked }
+    }
+}
+
+/// The HTTP client of tests.
+pub fn http() -> reqwest::Client {
+    // The client asks for cryptography even where it needs none.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap()
+}

@@ -1,0 +1,87 @@
+//! One private PostgreSQL per run, by the server's own module; one database per test, copied from a migrated template.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use entente::db::{migrate, pool, private::Private};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+
+const TEMPLATE: &str = "template_of_tests";
+
+/// The run's PostgreSQL.
+pub struct Cluster {
+    private: Private,
+    next: AtomicU32,
+}
+
+static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+
+impl Cluster {
+    /// The run's PostgreSQL, started by the first who asks.
+    pub fn get() -> &'static Self {
+        CLUSTER.get_or_init(|| {
+            // On a thread of its own: the caller is inside its own runtime already.
+            std::thread::spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(Self::start())
+            })
+            .join()
+            .unwrap()
+        })
+    }
+
+    async fn start() -> Self {
+        let dir = std::env::temp_dir().join(format!("entente-tests-{}", std::process::id()));
+        // What tests write need not survive a power cut; the crash tests have a cluster of their own.
+        let settings = [("fsync", "off"), ("max_connections", "1000"), ("shared_buffers", "128MB")];
+        let private = Private::start(&dir, None, &settings).await.unwrap();
+        watch(&dir);
+        let mut connection = private.options().connect().await.unwrap();
+        sqlx::raw_sql("CREATE DATABASE template_of_tests").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        let template = pool(private.options_for(TEMPLATE), 1);
+        migrate::run(&template).await.unwrap();
+        template.close().await;
+        Self { private, next: AtomicU32::new(0) }
+    }
+
+    /// How to connect to a database.
+    pub fn options(&self, database: &str) -> PgConnectOptions {
+        self.private.options_for(database)
+    }
+
+    /// A database of one's own.
+    pub async fn fresh_database(&self) -> String {
+        let name = format!("test_{}", self.next.fetch_add(1, Ordering::Relaxed));
+        let mut connection = self.private.options().connect().await.unwrap();
+        // Two copies of one template at once may disturb each other; PostgreSQL says so, and one tries again.
+        for _ in 0..200 {
+            let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"));
+            match sqlx::raw_sql(statement).execute(&mut connection).await {
+                Ok(_) => return name,
+                Err(_busy) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            }
+        }
+        panic!("no database could be made");
+    }
+}
+
+/// Has PostgreSQL stopped and its files removed when this process ends, however it ends: a shell waits for the end of a
+/// pipe that only this process holds.
+pub fn watch(dir: &std::path::Path) {
+    let dir: PathBuf = dir.canonicalize().unwrap();
+    let script = format!(
+        "cat >/dev/null; kill -QUIT $(head -1 '{0}/postgres/postmaster.pid') 2>/dev/null; sleep 0.3; rm -rf '{0}'",
+        dir.display()
+    );
+    let mut shell = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();
+    let mut pipe = shell.stdin.take().unwrap();
+    pipe.flush().unwrap();
+    // Held until the process ends.
+    std::mem::forget(pipe);
+    std::mem::forget(shell);
+}

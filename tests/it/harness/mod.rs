@@ -1,0 +1,189 @@
+//! What tests stand on: one private PostgreSQL per run, one database per test, a server in this process with a clock that
+//! the test turns and background tasks that it steps, and clients that speak raw JSON.
+
+mod client;
+mod cluster;
+mod stream;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use chrono::{TimeDelta, TimeZone as _, Utc};
+use entente::app::{Ctx, seeds};
+use entente::background::sweeps::run_all;
+use entente::config::Config;
+use entente::startup::{Parts, Server};
+use entente_core::clock::{Clock, Timestamp};
+use entente_core::events::{Sealed, verify};
+use entente_core::ids::{Chance, IntentId};
+use entente_core::principals::Kind;
+
+pub use client::Client;
+pub use cluster::Cluster;
+pub use serde_json::{Value, json};
+pub use stream::Sse;
+
+/// A clock that only moves when the test says so.
+pub struct HandClock(Mutex<Timestamp>);
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+impl HandClock {
+    /// Moves the time forward.
+    pub fn advance(&self, seconds: i64) {
+        *self.0.lock().unwrap() += TimeDelta::seconds(seconds);
+    }
+}
+
+/// Chance that repeats from run to run.
+pub struct SeededChance(AtomicU64);
+
+impl Chance for SeededChance {
+    fn bits(&self) -> u128 {
+        // SplitMix64, twice.
+        let next = || {
+            let mut z = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            u128::from(z ^ (z >> 31))
+        };
+        next() << 64 | next()
+    }
+}
+
+/// How a test wants its server.
+#[derive(Clone, Default)]
+pub struct Setup {
+    /// Settings, by the names of their variables.
+    pub settings: Vec<(&'static str, &'static str)>,
+    /// Run background tasks, on the system's clock.
+    pub live: bool,
+}
+
+/// A server with its database, its clock and its keys.
+pub struct World {
+    pub server: Server,
+    pub clock: Arc<HandClock>,
+    pub database: String,
+    pub address: SocketAddr,
+}
+
+/// The literal key of the service that may act as anybody.
+pub const ANY: &str = "any-agent-key";
+
+impl World {
+    /// A world with the usual settings.
+    pub async fn start() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    /// A world with settings.
+    pub async fn with(setup: Setup) -> Self {
+        let database = Cluster::get().fresh_database().await;
+        Self::on(setup, database).await
+    }
+
+    /// Another server on a database.
+    pub async fn on(setup: Setup, database: String) -> Self {
+        let start = Utc.with_ymd_and_hms(2026, 11, 21, 8, 0, 0).unwrap();
+        let clock = Arc::new(HandClock(Mutex::new(start)));
+        let settings = setup.settings.clone();
+        let config = Config::read(&|name| match name {
+            "ENTENTE_BIND" => Some("127.0.0.1:0".to_owned()),
+            "ENTENTE_WORKERS" => Some("1".to_owned()),
+            "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" => Some("0".to_owned()),
+            "ENTENTE_RATE_PER_SECOND" if !settings.iter().any(|(key, _)| *key == name) => Some("0".to_owned()),
+            _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
+        });
+        let mut parts = Parts::real(config.unwrap(), Cluster::get().options(&database));
+        if !setup.live {
+            parts.clock = clock.clone();
+            parts.chance = Arc::new(SeededChance(AtomicU64::new(1)));
+            parts.background = false;
+        }
+        parts.seeded_keys = true;
+        let server = Server::start(parts).await.unwrap();
+        let address = server.address;
+        let world = Self { server, clock, database, address };
+        seeds::seed(&world.server.ctx, Kind::Service, "service.any", ANY).await.unwrap();
+        world
+    }
+
+    /// What the server's deeds are handed.
+    pub fn ctx(&self) -> &Ctx {
+        &self.server.ctx
+    }
+
+    /// A client with a key.
+    pub fn client(&self, key: &str) -> Client {
+        Client::new(self.address, Some(key))
+    }
+
+    /// A client without a key.
+    pub fn anon(&self) -> Client {
+        Client::new(self.address, None)
+    }
+
+    /// A client with the key of the service that may act as anybody.
+    pub fn any(&self) -> Client {
+        self.client(ANY)
+    }
+
+    /// A client that is this agent, with a key of its own.
+    pub async fn agent(&self, id: &str) -> Client {
+        let key = format!("key-of-{id}");
+        seeds::seed(&self.server.ctx, Kind::Agent, id, &key).await.unwrap();
+        self.client(&key)
+    }
+
+    /// A client with a key that may do everything.
+    pub async fn admin(&self) -> Client {
+        let made = seeds::development(&self.server.ctx).await.unwrap().unwrap();
+        self.client(&made.secret.unwrap().0)
+    }
+
+    /// Moves the time forward and does what has become due.
+    pub async fn pass(&self, seconds: i64) {
+        self.clock.advance(seconds);
+        self.sweep().await;
+    }
+
+    /// Does what is due.
+    pub async fn sweep(&self) -> u64 {
+        run_all(self.ctx()).await.unwrap()
+    }
+
+    /// Ends the world, and checks what must hold at the end of every test: nothing is due any more, and every log is
+    /// whole.
+    pub async fn end(self) {
+        self.sweep().await;
+        assert_eq!(self.sweep().await, 0, "something is still due after everything was done");
+        let logs: Vec<uuid::Uuid> =
+            sqlx::query_scalar("SELECT DISTINCT intent_id FROM events").fetch_all(&self.ctx().pool).await.unwrap();
+        for intent in logs {
+            self.check_log(intent.into()).await;
+        }
+        self.server.stop().await;
+    }
+
+    async fn check_log(&self, intent: IntentId) {
+        let events = entente::app::events::whole_log(self.ctx(), intent).await.unwrap();
+        let sealed: Vec<Sealed> = events.iter().map(Sealed::from).collect();
+        assert_eq!(verify(&sealed, 1, None), [], "the log of {intent} is not whole");
+    }
+}
+
+/// An intent with a channel on it, both made by `client`.
+pub async fn talk(client: &Client, options: Value) -> (String, String) {
+    let intent = client.post("/intents", json!({ "title": "talk" })).await.ok();
+    let intent = intent["id"].as_str().unwrap().to_owned();
+    let mut ask = json!({ "name": "talk" });
+    ask.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+    let channel = client.post(&format!("/intents/{intent}/channels"), ask).await.is(201);
+    (intent, channel["id"].as_str().unwrap().to_owned())
+}

@@ -1,0 +1,144 @@
+//! A follower of server-sent events, as raw as they come.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::Client;
+use super::client::http;
+
+/// How long a test waits for a frame that must come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub id: String,
+    pub name: String,
+    pub data: Value,
+}
+
+/// A stream that is open.
+pub struct Sse {
+    response: reqwest::Response,
+    buffer: String,
+    ready: VecDeque<Event>,
+    /// Every comment and field that is no frame, as it came.
+    pub other: Vec<String>,
+    pub last_id: Option<String>,
+}
+
+impl Sse {
+    /// Opens a stream, which must succeed.
+    pub async fn open(client: &Client, path: &str) -> Self {
+        Self::resume(client, path, None).await
+    }
+
+    /// Opens a stream after a frame.
+    pub async fn resume(client: &Client, path: &str, last: Option<&str>) -> Self {
+        let mut request = http().get(format!("{}{path}", client.base));
+        for (name, value) in client.headers() {
+            request = request.header(name, value);
+        }
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}: {}", response.text().await.unwrap());
+        assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
+        assert_eq!(response.headers()["cache-control"], "no-cache");
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        let mut stream = Self {
+            response,
+            buffer: String::new(),
+            ready: VecDeque::new(),
+            other: Vec::new(),
+            last_id: last.map(str::to_owned),
+        };
+        // The greeting: whatever is sent after it is heard.
+        while stream.other.is_empty() {
+            assert!(stream.read().await, "the stream ended before it began");
+        }
+        stream
+    }
+
+    /// The next frame, which must come.
+    pub async fn next(&mut self) -> Event {
+        match timeout(PATIENCE, self.try_next()).await {
+            Ok(Some(event)) => event,
+            Ok(None) => panic!("the stream ended"),
+            Err(_) => panic!("no frame came"),
+        }
+    }
+
+    /// The next frame of this name, passing over others.
+    pub async fn next_named(&mut self, name: &str) -> Event {
+        loop {
+            let event = self.next().await;
+            if event.name == name {
+                return event;
+            }
+        }
+    }
+
+    /// The next frame, or `None` when the stream ends, cleanly or not.
+    pub async fn try_next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.last_id = Some(event.id.clone());
+                return Some(event);
+            }
+            if !self.read().await {
+                return None;
+            }
+        }
+    }
+
+    /// Requires that nothing comes for a while.
+    pub async fn silent(&mut self, time: Duration) {
+        if let Ok(Some(event)) = timeout(time, self.try_next()).await {
+            panic!("a frame came that should not: {event:?}");
+        }
+    }
+
+    /// Requires that the stream ends, and that it breaks instead of ending cleanly (contract 11.4).
+    pub async fn breaks(&mut self) {
+        let broken = timeout(PATIENCE, async {
+            loop {
+                match self.response.chunk().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return false,
+                    Err(_) => return true,
+                }
+            }
+        });
+        assert!(broken.await.expect("the stream goes on"), "the stream ended cleanly");
+    }
+
+    async fn read(&mut self) -> bool {
+        let Ok(Some(chunk)) = self.response.chunk().await else { return false };
+        self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        while let Some(end) = self.buffer.find("\n\n") {
+            let frame: String = self.buffer.drain(..end + 2).collect();
+            self.take(&frame);
+        }
+        true
+    }
+
+    fn take(&mut self, frame: &str) {
+        let (mut id, mut name, mut data) = (None, None, None);
+        for line in frame.lines().filter(|line| !line.is_empty()) {
+            match line.split_once(": ") {
+                Some(("id", value)) => id = Some(value.to_owned()),
+                Some(("event", value)) => name = Some(value.to_owned()),
+                Some(("data", value)) => data = Some(serde_json::from_str(value).unwrap()),
+                _ => self.other.push(line.to_owned()),
+            }
+        }
+        if let (Some(id), Some(name), Some(data)) = (id, name, data) {
+            self.ready.push_back(Event { id, name, data });
+        }
+    }
+}
