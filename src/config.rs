@@ -113,16 +113,29 @@ impl Config {
         let mut from = Reader { get, faults: Vec::new() };
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let config = Self {
-            bind: from.parsed("ENTENTE_BIND", SocketAddr::from(([127, 0, 0, 1], 8080)), "ADDRESS:PORT", |_| true),
-            workers: from.parsed("ENTENTE_WORKERS", cores, "a number from 1 to 512", |n| (1..=512).contains(n)),
+            bind: from.parsed(
+                "ENTENTE_BIND",
+                SocketAddr::from(([127, 0, 0, 1], 8080)),
+                "ADDRESS:PORT",
+                |_| true,
+            ),
+            workers: from
+                .parsed("ENTENTE_WORKERS", cores, "a number from 1 to 512", |n| (1..=512).contains(n)),
             database_url: from.text("DATABASE_URL"),
-            database_connections: from
-                .parsed("ENTENTE_DATABASE_CONNECTIONS", 20, "a number from 5 to 1000", |n| (5..=1000).contains(n)),
+            database_connections: from.parsed(
+                "ENTENTE_DATABASE_CONNECTIONS",
+                20,
+                "a number from 5 to 1000",
+                |n| (5..=1000).contains(n),
+            ),
             data_dir: from.text("ENTENTE_DATA_DIR").map(PathBuf::from),
             pg_bin: from.text("ENTENTE_PG_BIN").map(PathBuf::from),
-            log: from.parsed("ENTENTE_LOG", "info".to_owned(), "a log filter such as `info` or `entente=debug`", |text| {
-                text.parse::<tracing_subscriber::filter::Targets>().is_ok()
-            }),
+            log: from.parsed(
+                "ENTENTE_LOG",
+                "info".to_owned(),
+                "a log filter such as `info` or `entente=debug`",
+                |text| text.parse::<tracing_subscriber::filter::Targets>().is_ok(),
+            ),
             log_format: match from.text("ENTENTE_LOG_FORMAT").as_deref() {
                 None | Some("human") => LogFormat::Human,
                 Some("json") => LogFormat::Json,
@@ -138,20 +151,37 @@ impl Config {
                 "`channel.message` or `channel_message`",
                 |name| name == "channel.message" || name == "channel_message",
             ),
-            rate_per_second: from
-                .parsed("ENTENTE_RATE_PER_SECOND", 1_000, "a number from 0 (no limit) to 1000000", |n| *n <= 1_000_000),
+            rate_per_second: from.parsed(
+                "ENTENTE_RATE_PER_SECOND",
+                1_000,
+                "a number from 0 (no limit) to 1000000",
+                |n| *n <= 1_000_000,
+            ),
             max_body_bytes: from.parsed(
                 "ENTENTE_MAX_BODY_BYTES",
                 2 * 1024 * 1024,
                 "a number of bytes from 1024 to 67108864",
                 |n| (1024..=64 * 1024 * 1024).contains(n),
             ),
-            max_connections: from
-                .parsed("ENTENTE_MAX_CONNECTIONS", 25_000, "a number from 10 to 1000000", |n| (10..=1_000_000).contains(n)),
-            max_streams_per_key: from
-                .parsed("ENTENTE_MAX_STREAMS_PER_KEY", 1_000, "a number from 1 to 1000000", |n| (1..=1_000_000).contains(n)),
+            max_connections: from.parsed(
+                "ENTENTE_MAX_CONNECTIONS",
+                25_000,
+                "a number from 10 to 1000000",
+                |n| (10..=1_000_000).contains(n),
+            ),
+            max_streams_per_key: from.parsed(
+                "ENTENTE_MAX_STREAMS_PER_KEY",
+                1_000,
+                "a number from 1 to 1000000",
+                |n| (1..=1_000_000).contains(n),
+            ),
             drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
-            message_retention: match from.parsed("ENTENTE_MESSAGE_RETENTION_DAYS", 0, "a number of days up to 36500", |n| *n <= 36_500) {
+            message_retention: match from.parsed(
+                "ENTENTE_MESSAGE_RETENTION_DAYS",
+                0,
+                "a number of days up to 36500",
+                |n| *n <= 36_500,
+            ) {
                 0_u64 => None,
                 days => Some(Duration::from_secs(days * 24 * 3_600)),
             },
@@ -162,8 +192,12 @@ impl Config {
                     }),
             ),
             // Half the cores: PostgreSQL needs the others, and fewer writers make larger batches.
-            commit_writers: from
-                .parsed("ENTENTE_COMMIT_WRITERS", (cores / 2).max(1), "a number from 1 to 64", |n| (1..=64).contains(n)),
+            commit_writers: from.parsed(
+                "ENTENTE_COMMIT_WRITERS",
+                (cores / 2).max(1),
+                "a number from 1 to 64",
+                |n| (1..=64).contains(n),
+            ),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
         };
@@ -184,7 +218,9 @@ impl Config {
             Err(e) => return Err(unreadable(e)),
         };
         Self::read(&|name| {
-            std::env::var(name).ok().or_else(|| file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()))
+            std::env::var(name)
+                .ok()
+                .or_else(|| file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()))
         })
     }
 }

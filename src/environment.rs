@@ -42,7 +42,10 @@ impl fmt::Debug for OsChance {
 }
 
 impl Chance for OsChance {
-    #[expect(clippy::expect_used, reason = "without random numbers no id and no key can be made; there is no way on")]
+    #[expect(
+        clippy::expect_used,
+        reason = "without random numbers no id and no key can be made; there is no way on"
+    )]
     fn bits(&self) -> u128 {
         let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Stock { bytes, left } = &mut *stock;

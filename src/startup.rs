@@ -11,9 +11,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
 use entente_core::clock::Clock;
 use entente_core::ids::{Chance, NodeId};
-use rustix::net::sockopt::{
-    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
-};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use sqlx::PgPool;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
@@ -273,7 +271,9 @@ async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
                 info!(error = %e, "waiting for the database");
                 sleep(Duration::from_millis(500)).await;
             }
-            Err(sqlx::Error::Database(e)) if e.code().as_deref() == Some("57P03") && Instant::now() < deadline => {
+            Err(sqlx::Error::Database(e))
+                if e.code().as_deref() == Some("57P03") && Instant::now() < deadline =>
+            {
                 info!("the database is starting");
                 sleep(Duration::from_millis(500)).await;
             }

@@ -123,14 +123,28 @@ impl Metrics {
             horizon_lag: Gauge::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
-        registry.register_with_unit("http_request", "Time to answer", Unit::Seconds, metrics.request_seconds.clone());
+        registry.register_with_unit(
+            "http_request",
+            "Time to answer",
+            Unit::Seconds,
+            metrics.request_seconds.clone(),
+        );
         registry.register("messages", "Messages accepted", metrics.messages.clone());
         registry.register("commit_batch", "Commands per group commit", metrics.commit_batch.clone());
-        registry.register_with_unit("commit", "Time of a group commit", Unit::Seconds, metrics.commit_seconds.clone());
+        registry.register_with_unit(
+            "commit",
+            "Time of a group commit",
+            Unit::Seconds,
+            metrics.commit_seconds.clone(),
+        );
         registry.register("commit_waiting", "Commands waiting for a writer", metrics.commit_waiting.clone());
         registry.register("streams", "Open streams", metrics.streams.clone());
         registry.register("stream_frames", "Frames handed to streams", metrics.frames.clone());
-        registry.register("stream_catch_ups", "Streams caught up from the database", metrics.catch_ups.clone());
+        registry.register(
+            "stream_catch_ups",
+            "Streams caught up from the database",
+            metrics.catch_ups.clone(),
+        );
         registry.register("swept_rows", "Rows dealt with by sweeps", metrics.swept.clone());
         registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());

@@ -68,7 +68,8 @@ impl Connection {
                         return Err(std::io::ErrorKind::UnexpectedEof.into());
                     }
                 }
-                let status = std::str::from_utf8(&self.buffer[9..12]).ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+                let status =
+                    std::str::from_utf8(&self.buffer[9..12]).ok().and_then(|s| s.parse().ok()).unwrap_or(0);
                 return Ok((status, self.buffer[head + 4..head + 4 + length].to_vec()));
             }
         }
@@ -82,7 +83,9 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 fn content_length(head: &[u8]) -> usize {
     let head = std::str::from_utf8(head).unwrap_or("");
     head.lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").and_then(|n| n.trim().parse().ok()))
+        .find_map(|line| {
+            line.to_ascii_lowercase().strip_prefix("content-length:").and_then(|n| n.trim().parse().ok())
+        })
         .unwrap_or(0)
 }
 
@@ -139,7 +142,8 @@ async fn run(
             tokio::spawn(async move {
                 let mut load = Load::default();
                 let mut connection = Connection::open(address).await.expect("the server accepts");
-                let offset = pause.map_or(Duration::ZERO, |pause| pause.mul_f64(client as f64 / clients as f64));
+                let offset =
+                    pause.map_or(Duration::ZERO, |pause| pause.mul_f64(client as f64 / clients as f64));
                 let start = Instant::now() + offset;
                 for n in 0.. {
                     let mut due = pause.map_or_else(Instant::now, |pause| start + pause.mul_f64(n as f64));

@@ -12,7 +12,9 @@ use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
 /// A level of access; the wire calls it `permission`. Each includes the ones before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// View and subscribe.
@@ -236,7 +238,13 @@ pub struct EntryAsk {
 ///
 /// # Errors
 /// A name that is none, an end in the past, a reason that is too long.
-pub fn grant(ask: EntryAsk, intent_id: IntentId, by: &str, id: EntryId, now: Timestamp) -> Result<Entry, Refusal> {
+pub fn grant(
+    ask: EntryAsk,
+    intent_id: IntentId,
+    by: &str,
+    id: EntryId,
+    now: Timestamp,
+) -> Result<Entry, Refusal> {
     check_name("principal_id", &ask.principal_id)?;
     check_reason(ask.reason.as_deref())?;
     let principal_type = ask.principal_type.unwrap_or_else(|| "agent".to_owned());

@@ -236,7 +236,8 @@ impl Agent {
     /// written it down yet.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> AgentStatus {
-        let Some(beat) = self.heartbeat_config.or_else(|| self.last_heartbeat_at.map(|_| HeartbeatConfig::default()))
+        let Some(beat) =
+            self.heartbeat_config.or_else(|| self.last_heartbeat_at.map(|_| HeartbeatConfig::default()))
         else {
             return self.status;
         };
@@ -246,7 +247,9 @@ impl Agent {
         let heard = self.last_heartbeat_at.map_or(self.registered_at, |beat| beat.max(self.registered_at));
         if now >= plus_seconds(heard, beat.dead_after_seconds) {
             AgentStatus::Dead
-        } else if now >= plus_seconds(heard, beat.unhealthy_after_seconds) && self.status == AgentStatus::Active {
+        } else if now >= plus_seconds(heard, beat.unhealthy_after_seconds)
+            && self.status == AgentStatus::Active
+        {
             AgentStatus::Unhealthy
         } else {
             self.status
@@ -279,7 +282,9 @@ impl Agent {
                 format!("This agent is {}. Register it again before it sends heartbeats.", left.as_str()),
             )),
             AgentStatus::Draining => Ok(AgentStatus::Draining),
-            AgentStatus::Registering | AgentStatus::Active | AgentStatus::Unhealthy => Ok(AgentStatus::Active),
+            AgentStatus::Registering | AgentStatus::Active | AgentStatus::Unhealthy => {
+                Ok(AgentStatus::Active)
+            }
         }
     }
 

@@ -54,7 +54,9 @@ pub fn exact(value: &Value) -> Result<(), Refusal> {
             if magnitude > EXACT_INTEGER {
                 return Err(Refusal::new(
                     Code::Unprocessable,
-                    format!("{number} is beyond ±(2^53 − 1) and would not survive hashing (RFC 8785). Send it as a string."),
+                    format!(
+                        "{number} is beyond ±(2^53 − 1) and would not survive hashing (RFC 8785). Send it as a string."
+                    ),
                 ));
             }
             Ok(())

@@ -97,9 +97,8 @@ impl Options {
     /// # Errors
     /// A known key of the wrong type or out of its range; an object over its limit.
     pub fn read(given: &Map<String, Value>) -> Result<Self, Refusal> {
-        let fault = |key: &str, message: String| {
-            Err(Refusal::field(Code::InvalidRequest, "options", key, message))
-        };
+        let fault =
+            |key: &str, message: String| Err(Refusal::field(Code::InvalidRequest, "options", key, message));
         if serde_json::to_string(given).map_or(0, |text| text.len()) > METADATA_BYTES {
             return fault("too_large", format!("`options` has at most {METADATA_BYTES} bytes."));
         }
@@ -119,7 +118,9 @@ impl Options {
                 None => {
                     return fault(
                         "ttl_seconds",
-                        format!("`options.ttl_seconds` must be null or a number from 1 to {DURATION_SECONDS}."),
+                        format!(
+                            "`options.ttl_seconds` must be null or a number from 1 to {DURATION_SECONDS}."
+                        ),
                     );
                 }
             },
@@ -335,7 +336,9 @@ pub fn closed(channel: &Channel) -> Refusal {
     let when = channel.closed_at.map_or_else(|| "its time ran out".to_owned(), crate::clock::rfc3339);
     Refusal::new(
         Code::ChannelClosed,
-        format!("This channel is closed ({when}). Open another one, or send to a channel of the intent by name."),
+        format!(
+            "This channel is closed ({when}). Open another one, or send to a channel of the intent by name."
+        ),
     )
 }
 

@@ -77,8 +77,8 @@ impl Export {
 }
 
 fn opened(sealed: &Sealed) -> Result<Event, String> {
-    let created_at =
-        parse(&sealed.created_at).ok_or_else(|| format!("event {}: `created_at` is no time", sealed.sequence))?;
+    let created_at = parse(&sealed.created_at)
+        .ok_or_else(|| format!("event {}: `created_at` is no time", sealed.sequence))?;
     Ok(Event {
         id: sealed.id,
         intent_id: sealed.intent_id,

@@ -26,7 +26,9 @@ impl Idempotency {
         if key.trim().is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES || !printable {
             return Err(Refusal::new(
                 Code::InvalidParameter,
-                format!("`Idempotency-Key` must have 1 to {IDEMPOTENCY_KEY_BYTES} printable ASCII characters."),
+                format!(
+                    "`Idempotency-Key` must have 1 to {IDEMPOTENCY_KEY_BYTES} printable ASCII characters."
+                ),
             ));
         }
         let mut asked = Vec::with_capacity(operation.len() + 1 + body.len());

@@ -33,8 +33,14 @@ pub enum IntentStatus {
 
 impl IntentStatus {
     /// Every status.
-    pub const ALL: [Self; 6] =
-        [Self::Draft, Self::Active, Self::Blocked, Self::SuspendedAwaitingInput, Self::Completed, Self::Abandoned];
+    pub const ALL: [Self; 6] = [
+        Self::Draft,
+        Self::Active,
+        Self::Blocked,
+        Self::SuspendedAwaitingInput,
+        Self::Completed,
+        Self::Abandoned,
+    ];
 
     /// The status as it is written.
     #[must_use]
@@ -67,7 +73,10 @@ impl IntentStatus {
         match self {
             Self::Draft => matches!(next, Self::Active | Self::Abandoned),
             Self::Active => {
-                matches!(next, Self::Blocked | Self::SuspendedAwaitingInput | Self::Completed | Self::Abandoned)
+                matches!(
+                    next,
+                    Self::Blocked | Self::SuspendedAwaitingInput | Self::Completed | Self::Abandoned
+                )
             }
             Self::Blocked | Self::SuspendedAwaitingInput => matches!(next, Self::Active | Self::Abandoned),
             Self::Completed | Self::Abandoned => false,
@@ -149,7 +158,9 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
     if ask.status.is_terminal() {
         return fault("status", "terminal", "An intent cannot begin completed or abandoned.".to_owned());
     }
-    for object in [Some(&ask.constraints), Some(&ask.state), ask.governance_policy.as_ref()].into_iter().flatten() {
+    for object in
+        [Some(&ask.constraints), Some(&ask.state), ask.governance_policy.as_ref()].into_iter().flatten()
+    {
         patch::check_size(object)?;
         object.values().try_for_each(crate::canonical::exact)?;
     }
@@ -186,7 +197,9 @@ impl Intent {
     /// As [`patch::apply`]; numbers that do not survive hashing.
     pub fn patched(&self, change: &Change, now: Timestamp) -> Result<Self, Refusal> {
         match change {
-            Change::Patches { patches } => patches.iter().try_for_each(|p| crate::canonical::exact(&p.value))?,
+            Change::Patches { patches } => {
+                patches.iter().try_for_each(|p| crate::canonical::exact(&p.value))?
+            }
             Change::Merge { state } => state.values().try_for_each(crate::canonical::exact)?,
         }
         let state = patch::apply(&self.state, change)?;

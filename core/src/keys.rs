@@ -195,7 +195,12 @@ pub fn create(
     now: Timestamp,
 ) -> Result<Key, Refusal> {
     if ask.expires_at.is_some_and(|end| end <= now) {
-        return Err(Refusal::field(Code::AlreadyExpired, "expires_at", "past", "`expires_at` lies in the past."));
+        return Err(Refusal::field(
+            Code::AlreadyExpired,
+            "expires_at",
+            "past",
+            "`expires_at` lies in the past.",
+        ));
     }
     let scopes = ask.scopes.unwrap_or_else(Scope::ordinary);
     if scopes.is_empty() || ask.act_as.len() > LIST_ITEMS {

@@ -43,7 +43,9 @@ impl MessageType {
     /// Reads a type; `None` when there is no such type.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Request, Self::Response, Self::Notify, Self::Broadcast].into_iter().find(|t| t.as_str() == text)
+        [Self::Request, Self::Response, Self::Notify, Self::Broadcast]
+            .into_iter()
+            .find(|t| t.as_str() == text)
     }
 }
 
@@ -153,7 +155,10 @@ impl Message {
     /// Whether `viewer` may know of the message (RFC-0021 §4, contract 1.6).
     #[must_use]
     pub fn visible_to(&self, viewer: &Viewer<'_>) -> bool {
-        viewer.manages || viewer.sees_all || self.sender == viewer.agent || (viewer.admitted && self.is_for(viewer.agent))
+        viewer.manages
+            || viewer.sees_all
+            || self.sender == viewer.agent
+            || (viewer.admitted && self.is_for(viewer.agent))
     }
 
     /// Whether lists and streams hand the message to `viewer`. An expired one is no longer delivered (RFC-0021 §2.2);
@@ -184,7 +189,11 @@ impl Viewer<'_> {
     /// # Errors
     /// [`Code::NotAMember`].
     pub fn require(&self, channel: &Channel) -> Result<(), Refusal> {
-        if self.admitted || self.manages || self.sees_all { Ok(()) } else { Err(not_a_member(channel, self.agent)) }
+        if self.admitted || self.manages || self.sees_all {
+            Ok(())
+        } else {
+            Err(not_a_member(channel, self.agent))
+        }
     }
 }
 
@@ -245,7 +254,10 @@ pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Re
         return Err(closed(case.channel));
     }
     if case.channel.message_count >= i64::from(u32::MAX) {
-        return Err(Refusal::new(Code::ChannelClosed, "This channel has used up its numbers. Open another one."));
+        return Err(Refusal::new(
+            Code::ChannelClosed,
+            "This channel has used up its numbers. Open another one.",
+        ));
     }
     check_expiry(draft.expires_at, now)?;
     if draft.message_type == MessageType::Response {
@@ -298,7 +310,10 @@ fn respond(draft: &Draft, case: Case<'_>) -> Result<Ruling, Refusal> {
             Code::NotARequest,
             "correlation_id",
             "not_a_request",
-            format!("The message is a {}, not a request; it cannot be answered.", original.message_type.as_str()),
+            format!(
+                "The message is a {}, not a request; it cannot be answered.",
+                original.message_type.as_str()
+            ),
         ));
     }
     if original.status == MessageStatus::Expired {
@@ -350,7 +365,9 @@ fn resolve(draft: &Draft, case: Case<'_>) -> Result<Ruling, Refusal> {
                     Code::NoRecipient,
                     "to",
                     "no_recipient",
-                    format!("No agent with access to this channel holds the role `{role}`. Register one with that role_id."),
+                    format!(
+                        "No agent with access to this channel holds the role `{role}`. Register one with that role_id."
+                    ),
                 ));
             }
             Ok(Ruling { to: Some(format!("role:{role}")), recipients: Some(holders) })
@@ -415,7 +432,10 @@ pub fn require_recipient(message: &Message, viewer: &Viewer<'_>) -> Result<(), R
         return Err(Refusal::new(Code::Forbidden, "Only those whom a message is for can mark it read."));
     }
     if message.status == MessageStatus::Expired {
-        return Err(Refusal::new(Code::MessageExpired, "The message has expired and can no longer be marked read."));
+        return Err(Refusal::new(
+            Code::MessageExpired,
+            "The message has expired and can no longer be marked read.",
+        ));
     }
     Ok(())
 }

@@ -88,7 +88,9 @@ pub fn check_size(state: &Map<String, Value>) -> Result<(), Refusal> {
             Code::TooLarge,
             "state",
             "too_large",
-            format!("The state would have {bytes} bytes, at most {STATE_BYTES} are allowed. Keep large data elsewhere."),
+            format!(
+                "The state would have {bytes} bytes, at most {STATE_BYTES} are allowed. Keep large data elsewhere."
+            ),
         ));
     }
     Ok(())
@@ -108,7 +110,9 @@ fn apply_one(state: &mut Map<String, Value>, patch: &Patch) -> Result<(), Refusa
             return Ok(());
         }
         let child = object.entry((*part).to_owned()).or_insert_with(|| Value::Object(Map::new()));
-        object = child.as_object_mut().ok_or_else(|| refused(&patch.path, "goes through a value that is no object"))?;
+        object = child
+            .as_object_mut()
+            .ok_or_else(|| refused(&patch.path, "goes through a value that is no object"))?;
     }
     match patch.op {
         Op::Set => {

@@ -31,7 +31,9 @@ impl Payload {
                 Code::InvalidRequest,
                 member,
                 "object_type",
-                format!("`{member}` must be a JSON object. Put other values into a member of one, like {{\"value\": …}}."),
+                format!(
+                    "`{member}` must be a JSON object. Put other values into a member of one, like {{\"value\": …}}."
+                ),
             ));
         }
         if raw.get().len() > limit {
@@ -113,7 +115,9 @@ fn scan_string(json: &[u8], mut at: usize) -> Result<usize, Refusal> {
                         ));
                     }
                     Some(0xD800..=0xDBFF) => {
-                        let low = (json.get(at..at + 2) == Some(b"\\u")).then(|| hex4(json.get(at + 2..at + 6))).flatten();
+                        let low = (json.get(at..at + 2) == Some(b"\\u"))
+                            .then(|| hex4(json.get(at + 2..at + 6)))
+                            .flatten();
                         if !matches!(low, Some(0xDC00..=0xDFFF)) {
                             return Err(lone_surrogate());
                         }
@@ -131,7 +135,10 @@ fn scan_string(json: &[u8], mut at: usize) -> Result<usize, Refusal> {
 }
 
 fn lone_surrogate() -> Refusal {
-    Refusal::new(Code::InvalidJson, "The JSON has one half of a surrogate pair (\\ud800 to \\udfff), which is no character.")
+    Refusal::new(
+        Code::InvalidJson,
+        "The JSON has one half of a surrogate pair (\\ud800 to \\udfff), which is no character.",
+    )
 }
 
 fn hex4(digits: Option<&[u8]>) -> Option<u32> {

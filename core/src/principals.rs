@@ -71,5 +71,10 @@ pub fn check_name(member: &str, name: &str) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(Refusal::field(Code::InvalidRequest, member, "invalid_name", format!("`{member}` {fault}. Choose another name.")))
+    Err(Refusal::field(
+        Code::InvalidRequest,
+        member,
+        "invalid_name",
+        format!("`{member}` {fault}. Choose another name."),
+    ))
 }

@@ -140,15 +140,21 @@ impl Refusal {
     /// A refusal of one member of the body.
     pub fn field(code: Code, member: &str, kind: &str, message: impl Into<String>) -> Self {
         let message = message.into();
-        let errors =
-            vec![FieldError { kind: kind.to_owned(), loc: vec!["body".to_owned(), member.to_owned()], msg: message.clone() }];
+        let errors = vec![FieldError {
+            kind: kind.to_owned(),
+            loc: vec!["body".to_owned(), member.to_owned()],
+            msg: message.clone(),
+        }];
         Self { code, message, errors, current_version: None }
     }
 
     /// "No such thing", the same for what does not exist and for what the caller may not know of (design §3).
     #[must_use]
     pub fn not_found(noun: &str) -> Self {
-        Self::new(Code::NotFound, format!("No such {noun}, or it is not visible to you. Check the id and who you act as."))
+        Self::new(
+            Code::NotFound,
+            format!("No such {noun}, or it is not visible to you. Check the id and who you act as."),
+        )
     }
 
     /// The version that was read is not the current one.
@@ -156,7 +162,9 @@ impl Refusal {
     pub fn version_conflict(current: i64) -> Self {
         let mut refusal = Self::new(
             Code::VersionConflict,
-            format!("Version conflict: the current version is {current}. Read it again and repeat your change with If-Match: {current}."),
+            format!(
+                "Version conflict: the current version is {current}. Read it again and repeat your change with If-Match: {current}."
+            ),
         );
         refusal.current_version = Some(current);
         refusal

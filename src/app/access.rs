@@ -114,7 +114,12 @@ pub(crate) async fn require(
 
 /// Requires that the caller manages who has access: as an admin of the intent in its own right, or with the scope
 /// `admin`, which is how an operator gets back into an intent whose admins are all gone.
-pub(crate) async fn require_manager(conn: &mut PgConnection, caller: &Caller, intent_id: IntentId, now: Timestamp) -> Outcome<()> {
+pub(crate) async fn require_manager(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    intent_id: IntentId,
+    now: Timestamp,
+) -> Outcome<()> {
     let seat = seat(conn, &caller.agent, intent_id, now).await?.ok_or_else(|| not_found("intent"))?;
     if caller.has(Scope::Admin) {
         return Ok(());
@@ -211,7 +216,8 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: E
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
     let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
     let acl = load(&mut tx, intent_id, line.now()).await?;
-    let entry = acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
+    let entry =
+        acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
     delete(&mut tx, &[entry_id.uuid()]).await?;
     line.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, described(entry)));
     line.save(&mut tx).await?;
@@ -240,7 +246,8 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         let mut tx = ctx.begin(&[intent_id]).await?;
         let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
         let now = line.now();
-        let ended: Vec<Entry> = load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
+        let ended: Vec<Entry> =
+            load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
         if ended.is_empty() {
             // Another server was faster.
             continue;
@@ -273,7 +280,9 @@ fn check_room(entries: usize) -> Result<(), Refusal> {
         Code::TooLarge,
         "entries",
         "too_long",
-        format!("An access list has at most {ACL_ENTRIES} entries. Use an open policy, or one service for many agents."),
+        format!(
+            "An access list has at most {ACL_ENTRIES} entries. Use an open policy, or one service for many agents."
+        ),
     ))
 }
 

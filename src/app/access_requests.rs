@@ -26,7 +26,9 @@ pub async fn request(
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    access::seat(&mut tx, &ask.principal_id, intent_id, ctx.now()).await?.ok_or_else(|| not_found("intent"))?;
+    access::seat(&mut tx, &ask.principal_id, intent_id, ctx.now())
+        .await?
+        .ok_or_else(|| not_found("intent"))?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
@@ -53,7 +55,9 @@ pub async fn request(
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<AccessRequest>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    let seat = access::seat(&mut connection, &caller.agent, intent_id, ctx.now()).await?.ok_or_else(|| not_found("intent"))?;
+    let seat = access::seat(&mut connection, &caller.agent, intent_id, ctx.now())
+        .await?
+        .ok_or_else(|| not_found("intent"))?;
     let every = load(&mut connection, intent_id, None).await?;
     if seat.standing.reaches(Level::Admin) || caller.has(Scope::Admin) {
         return Ok(every);
@@ -122,7 +126,8 @@ pub async fn decide(
         }
     };
     save_decision(&mut tx, &request).await?;
-    let payload = json!({ "request_id": id, "principal_id": request.principal_id, "reason": request.decision_reason });
+    let payload =
+        json!({ "request_id": id, "principal_id": request.principal_id, "reason": request.decision_reason });
     line.record(ctx, Draft::of(kind, decided_by, payload));
     line.save(&mut tx).await?;
     tx.commit().await?;
@@ -156,7 +161,8 @@ impl TryFrom<Row> for AccessRequest {
             principal_type: row.principal_type,
             requested_permission: access::level(&row.requested_permission)?,
             reason: row.reason,
-            status: RequestStatus::parse(&row.status).ok_or_else(|| unknown("request status", &row.status))?,
+            status: RequestStatus::parse(&row.status)
+                .ok_or_else(|| unknown("request status", &row.status))?,
             capabilities: row.capabilities,
             decided_by: row.decided_by,
             decided_at: row.decided_at,
@@ -167,7 +173,11 @@ impl TryFrom<Row> for AccessRequest {
 }
 
 /// The requests for an intent, or the one of this id among them: the newest up to a page, oldest first.
-async fn load(conn: &mut PgConnection, intent_id: IntentId, id: Option<AccessRequestId>) -> Outcome<Vec<AccessRequest>> {
+async fn load(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    id: Option<AccessRequestId>,
+) -> Outcome<Vec<AccessRequest>> {
     let rows = sqlx::query_as!(
         Row,
         "-- access_requests::load

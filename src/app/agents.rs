@@ -18,7 +18,12 @@ use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 ///
 /// # Errors
 /// The caller may not act as it; another principal has registered it; the ask is not lawful.
-pub async fn register(ctx: &Ctx, caller: &Caller, ask: Registration, once: Option<&Idempotency>) -> Outcome<Agent> {
+pub async fn register(
+    ctx: &Ctx,
+    caller: &Caller,
+    ask: Registration,
+    once: Option<&Idempotency>,
+) -> Outcome<Agent> {
     caller.require(Scope::AgentsWrite)?;
     let agent_id = caller.speaker("agent_id", Some(&ask.agent_id), ctx.settings.strict)?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
@@ -157,14 +162,15 @@ impl TryFrom<Row> for Agent {
 
     fn try_from(row: Row) -> Outcome<Self> {
         let seconds = |n: i32| u32::try_from(n).map_err(|_| unknown("number of seconds", &n.to_string()));
-        let heartbeat_config = match (row.interval_seconds, row.unhealthy_after_seconds, row.dead_after_seconds) {
-            (Some(interval), Some(unhealthy), Some(dead)) => Some(HeartbeatConfig {
-                interval_seconds: seconds(interval)?,
-                unhealthy_after_seconds: seconds(unhealthy)?,
-                dead_after_seconds: seconds(dead)?,
-            }),
-            _ => None,
-        };
+        let heartbeat_config =
+            match (row.interval_seconds, row.unhealthy_after_seconds, row.dead_after_seconds) {
+                (Some(interval), Some(unhealthy), Some(dead)) => Some(HeartbeatConfig {
+                    interval_seconds: seconds(interval)?,
+                    unhealthy_after_seconds: seconds(unhealthy)?,
+                    dead_after_seconds: seconds(dead)?,
+                }),
+                _ => None,
+            };
         Ok(Self {
             status: AgentStatus::parse(&row.status).ok_or_else(|| unknown("agent status", &row.status))?,
             agent_id: row.agent_id,

@@ -72,7 +72,8 @@ pub async fn ask(
     };
     let deadline = began + Duration::from_secs(u64::from(seconds));
     let mut waiting = Waiting { ctx, request: &request, responses: Vec::new(), expired: false };
-    let collected = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower, wanted))).await;
+    let collected =
+        stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower, wanted))).await;
     match &collected {
         Some(Ok(_)) | None => {}
         // What another server committed a moment ago may not have been heard here.
@@ -118,7 +119,9 @@ impl Waiting<'_> {
 
     fn hear(&mut self, record: &Record) {
         match record {
-            Record::Message { message, .. } if self.answers(message) => self.responses.push(Message::clone(message)),
+            Record::Message { message, .. } if self.answers(message) => {
+                self.responses.push(Message::clone(message))
+            }
             Record::Receipt { receipt, .. } if receipt.message_id == self.request.id => {
                 self.expired |= receipt.kind == ReceiptKind::Expired;
             }
@@ -128,7 +131,9 @@ impl Waiting<'_> {
 
     fn answers(&self, message: &Message) -> bool {
         let new = || self.responses.iter().all(|known| known.id != message.id);
-        message.message_type == MessageType::Response && message.correlation_id == Some(self.request.id) && new()
+        message.message_type == MessageType::Response
+            && message.correlation_id == Some(self.request.id)
+            && new()
     }
 
     async fn look(&mut self, channel: ChannelId) -> Outcome<()> {

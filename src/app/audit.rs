@@ -24,7 +24,8 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Ev
 pub async fn verify_chain(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
     caller.require(Scope::Admin)?;
     let mut connection = ctx.pool.acquire().await?;
-    let events: Vec<Sealed> = events::all(&mut connection, IntentId::HOUSE).await?.iter().map(Sealed::from).collect();
+    let events: Vec<Sealed> =
+        events::all(&mut connection, IntentId::HOUSE).await?.iter().map(Sealed::from).collect();
     let breaks: Vec<Break> = verify(&events, 1, None);
     Ok(Verification { events, breaks })
 }

@@ -71,12 +71,15 @@ pub(crate) fn seeded_id(digest: &Digest) -> String {
 }
 
 fn verify(secret: &str, hash: &str) -> bool {
-    argon2::PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
+    argon2::PasswordHash::new(hash)
+        .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
 }
 
 /// Hashes a key with argon2id. Slow by design, so never on an async thread.
 pub(crate) async fn hash(secret: String) -> Outcome<String> {
-    let hashed = tokio::task::spawn_blocking(move || Argon2::default().hash_password(secret.as_bytes()).map(|h| h.to_string()));
+    let hashed = tokio::task::spawn_blocking(move || {
+        Argon2::default().hash_password(secret.as_bytes()).map(|h| h.to_string())
+    });
     let hashed = hashed.await.map_err(|e| AppError::Unavailable(e.to_string()))?;
     hashed.map_err(|e| AppError::Inconsistent(format!("hashing a key: {e}")))
 }

@@ -92,7 +92,9 @@ impl Grant {
         if self.streams.fetch_add(1, Ordering::AcqRel) >= limit {
             return Err(Refusal::new(
                 Code::TooManyStreams,
-                format!("This key has {limit} open streams and waiting requests, as many as it may. Close some first."),
+                format!(
+                    "This key has {limit} open streams and waiting requests, as many as it may. Close some first."
+                ),
             ));
         }
         Ok(permit)
@@ -260,7 +262,10 @@ impl Caller {
         }
         Err(Refusal::new(
             Code::ScopeMissing,
-            format!("This key lacks the scope `{}`. Use a key that has it; an admin can make one.", scope.as_str()),
+            format!(
+                "This key lacks the scope `{}`. Use a key that has it; an admin can make one.",
+                scope.as_str()
+            ),
         ))
     }
 

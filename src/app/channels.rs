@@ -64,7 +64,10 @@ pub(crate) async fn open(
     if seat.status.is_terminal() {
         return Err(Refusal::new(
             Code::IntentResolved,
-            format!("The intent is {}; no channel can be opened on it any more (RFC-0021 §7.1).", seat.status.as_str()),
+            format!(
+                "The intent is {}; no channel can be opened on it any more (RFC-0021 §7.1).",
+                seat.status.as_str()
+            ),
         )
         .into());
     }

@@ -95,7 +95,13 @@ async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<Inten
 }
 
 /// Takes the agent out of one intent's channels.
-async fn leave(conn: &mut PgConnection, ctx: &Ctx, intent: IntentId, agent_id: &str, actor: &str) -> Outcome<()> {
+async fn leave(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    intent: IntentId,
+    agent_id: &str,
+    actor: &str,
+) -> Outcome<()> {
     let mut line = Line::open(conn, intent, ctx.now()).await?;
     let mut told: HashMap<ChannelId, Channel> = HashMap::new();
     for channel in channels::remove_member(conn, intent, agent_id).await? {

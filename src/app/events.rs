@@ -74,7 +74,8 @@ impl Line {
         channels: &[&Channel],
     ) -> Outcome<()> {
         insert(conn, &self.recorded).await?;
-        let advance = Advance { intent_id: self.intent_id, expected: self.opened_at, tail: self.tail.clone() };
+        let advance =
+            Advance { intent_id: self.intent_id, expected: self.opened_at, tail: self.tail.clone() };
         let writing = Writing {
             advances: vec![advance],
             messages: messages.to_vec(),
@@ -230,7 +231,11 @@ impl TryFrom<Row> for Event {
 }
 
 /// A page of an intent's log, the newest first.
-pub(crate) async fn page(conn: &mut PgConnection, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Event>> {
+pub(crate) async fn page(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    filter: &Filter,
+) -> Outcome<Vec<Event>> {
     let rows = sqlx::query_as!(
         Row,
         "-- events::page
@@ -270,7 +275,11 @@ pub(crate) async fn all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome
 }
 
 /// The events that changed an intent before a place in its line, oldest first.
-pub(crate) async fn changes_before(conn: &mut PgConnection, intent_id: IntentId, seq: i64) -> Outcome<Vec<Event>> {
+pub(crate) async fn changes_before(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    seq: i64,
+) -> Outcome<Vec<Event>> {
     let rows = sqlx::query_as!(
         Row,
         "-- events::changes_before

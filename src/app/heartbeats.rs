@@ -81,7 +81,8 @@ pub async fn heartbeat(
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, now).await?;
     let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
-    let mut next = Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() }.moved(status, line.now())?;
+    let mut next =
+        Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() }.moved(status, line.now())?;
     save(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::AgentStatusChanged, agent_id, change(&agent, &next)));
     line.save(&mut tx).await?;

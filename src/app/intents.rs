@@ -48,7 +48,12 @@ pub async fn create(
     Ok(intent)
 }
 
-async fn check_relations(conn: &mut PgConnection, ask: &IntentAsk, agent: &str, now: Timestamp) -> Outcome<()> {
+async fn check_relations(
+    conn: &mut PgConnection,
+    ask: &IntentAsk,
+    agent: &str,
+    now: Timestamp,
+) -> Outcome<()> {
     if let Some(parent) = ask.parent_id {
         let seat = access::seat(conn, agent, parent, now).await?;
         let seat = seat.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
@@ -143,7 +148,13 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
 ///
 /// # Errors
 /// It is not there or not writable; the version is stale; the change is not lawful.
-pub async fn patch_state(ctx: &Ctx, caller: &Caller, id: IntentId, seen: i64, change: Change) -> Outcome<Intent> {
+pub async fn patch_state(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: IntentId,
+    seen: i64,
+    change: Change,
+) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
     access::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;

@@ -57,7 +57,8 @@ pub async fn create(
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
     let id = KeyId::mint(line.now(), &*ctx.chance);
-    let key = law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
+    let key =
+        law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
     line.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
     insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
@@ -90,7 +91,10 @@ pub async fn rotate(
     let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
     let now = line.now();
     if !old.in_force(now) {
-        return Err(super::refuse(Code::Unprocessable, "This key is revoked or expired. Make a new one instead."));
+        return Err(super::refuse(
+            Code::Unprocessable,
+            "This key is revoked or expired. Make a new one instead.",
+        ));
     }
     let overlap_end = plus_seconds(now, overlap_seconds);
     let end = old.expires_at.map_or(overlap_end, |end| end.min(overlap_end));
@@ -243,7 +247,8 @@ impl TryFrom<Row> for Found {
     type Error = AppError;
 
     fn try_from(row: Row) -> Outcome<Self> {
-        let scopes = row.scopes.iter().map(|scope| Scope::parse(scope).ok_or_else(|| unknown("scope", scope)));
+        let scopes =
+            row.scopes.iter().map(|scope| Scope::parse(scope).ok_or_else(|| unknown("scope", scope)));
         let dialect = row.dialect.map(|word| Dialect::parse(&word).ok_or_else(|| unknown("dialect", &word)));
         Ok(Self {
             key: Key {
@@ -304,7 +309,12 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
         .ok_or_else(|| not_found("key"))
 }
 
-pub(crate) async fn insert(conn: &mut PgConnection, key: &Key, secret_hash: &str, changed_seq: i64) -> Outcome<()> {
+pub(crate) async fn insert(
+    conn: &mut PgConnection,
+    key: &Key,
+    secret_hash: &str,
+    changed_seq: i64,
+) -> Outcome<()> {
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     sqlx::query!(
         "-- keys::insert

@@ -109,7 +109,8 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
     let message = find(&mut tx, &visit.channel, id, now).await?;
-    let mut message = message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
+    let mut message =
+        message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
     require_recipient(&message, &viewer)?;
     if has_read(&mut tx, channel_id, id, &caller.agent).await? {
         return Ok(message);
@@ -167,7 +168,8 @@ impl Row {
         };
         Ok(Message {
             id: row.id.into(),
-            number: u32::try_from(row.number).map_err(|_| unknown("message number", &row.number.to_string()))?,
+            number: u32::try_from(row.number)
+                .map_err(|_| unknown("message number", &row.number.to_string()))?,
             seq: row.seq,
             channel_id: row.channel_id.into(),
             intent_id: row.intent_id.into(),
@@ -267,7 +269,12 @@ async fn load_page(
 }
 
 /// A message of a channel, if it was not evicted. The id carries the number that it is found by.
-async fn find(conn: &mut PgConnection, channel: &Channel, id: MessageId, now: Timestamp) -> Outcome<Option<Message>> {
+async fn find(
+    conn: &mut PgConnection,
+    channel: &Channel,
+    id: MessageId,
+    now: Timestamp,
+) -> Outcome<Option<Message>> {
     if i64::from(id.number()) <= channel.floor() {
         return Ok(None);
     }
@@ -377,7 +384,12 @@ pub(crate) async fn responses(
     rows.into_iter().map(|row| row.message(now)).collect()
 }
 
-async fn has_read(conn: &mut PgConnection, channel_id: ChannelId, id: MessageId, agent: &str) -> Outcome<bool> {
+async fn has_read(
+    conn: &mut PgConnection,
+    channel_id: ChannelId,
+    id: MessageId,
+    agent: &str,
+) -> Outcome<bool> {
     let found = sqlx::query_scalar!(
         "-- messages::has_read
          SELECT EXISTS (SELECT 1 FROM receipts
@@ -392,7 +404,12 @@ async fn has_read(conn: &mut PgConnection, channel_id: ChannelId, id: MessageId,
 }
 
 /// Forgets up to `limit` of a channel's messages with numbers up to `up_to`; answers with how many.
-pub(crate) async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64, limit: i64) -> Outcome<u64> {
+pub(crate) async fn forget(
+    conn: &mut PgConnection,
+    channel: uuid::Uuid,
+    up_to: i64,
+    limit: i64,
+) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- messages::forget
          DELETE FROM messages WHERE channel_id = $1 AND number <= LEAST($2::bigint, $3::bigint - 1 + (

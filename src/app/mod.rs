@@ -127,7 +127,9 @@ impl From<sqlx::Error> for AppError {
             {
                 Self::Unavailable(error.to_string())
             }
-            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Inconsistent(error.to_string()),
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+                Self::Inconsistent(error.to_string())
+            }
             _ => Self::Database(error),
         }
     }
@@ -181,7 +183,12 @@ impl Ctx {
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub async fn begin_once(&self, intents: &[IntentId], caller: &Caller, once: Option<&Idempotency>) -> Outcome<Tx> {
+    pub async fn begin_once(
+        &self,
+        intents: &[IntentId],
+        caller: &Caller,
+        once: Option<&Idempotency>,
+    ) -> Outcome<Tx> {
         let mut locks: Vec<i64> = intents.iter().copied().map(lock_key).collect();
         locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
         self.begin_locked(locks).await
@@ -207,9 +214,12 @@ impl Ctx {
 /// # Errors
 /// The database.
 pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
-    let version =
-        sqlx::query_scalar!(r#"-- server_version
-         SELECT current_setting('server_version_num')::integer AS "version!""#).fetch_one(conn).await?;
+    let version = sqlx::query_scalar!(
+        r#"-- server_version
+         SELECT current_setting('server_version_num')::integer AS "version!""#
+    )
+    .fetch_one(conn)
+    .await?;
     Ok(version)
 }
 

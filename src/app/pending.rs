@@ -29,7 +29,11 @@ struct Row {
 }
 
 /// Expires what waits on a channel that closes.
-pub(crate) async fn expire_on_channel(conn: &mut PgConnection, line: &mut Line, channel: ChannelId) -> Outcome<()> {
+pub(crate) async fn expire_on_channel(
+    conn: &mut PgConnection,
+    line: &mut Line,
+    channel: ChannelId,
+) -> Outcome<()> {
     let rows = sqlx::query_as!(
         Row,
         "-- pending::expire_on_channel
@@ -56,7 +60,11 @@ pub(crate) async fn expire_on_intent(conn: &mut PgConnection, line: &mut Line) -
 
 /// Expires the requests on an intent that wait for an agent that has left (RFC-0021 §7.2). Answers with the channels on
 /// which there were any.
-pub(crate) async fn expire_for_agent(conn: &mut PgConnection, line: &mut Line, agent: &str) -> Outcome<Vec<ChannelId>> {
+pub(crate) async fn expire_for_agent(
+    conn: &mut PgConnection,
+    line: &mut Line,
+    agent: &str,
+) -> Outcome<Vec<ChannelId>> {
     let rows = sqlx::query_as!(
         Row,
         "-- pending::expire_for_agent
@@ -150,8 +158,12 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Forgets what a channel's messages up to a number waited for, because they are gone.
 pub(crate) async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<()> {
-    sqlx::query!("-- pending::forget\n DELETE FROM pending WHERE channel_id = $1 AND number <= $2", channel, up_to)
-        .execute(conn)
-        .await?;
+    sqlx::query!(
+        "-- pending::forget\n DELETE FROM pending WHERE channel_id = $1 AND number <= $2",
+        channel,
+        up_to
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }

@@ -36,7 +36,13 @@ pub async fn create(
     if find(&mut tx, &id).await?.is_some() {
         return Err(Refusal::new(Code::AlreadyExists, format!("There is a principal `{id}` already.")).into());
     }
-    let principal = Principal { id, kind, display_name, created_by: caller.principal().to_owned(), created_at: line.now() };
+    let principal = Principal {
+        id,
+        kind,
+        display_name,
+        created_by: caller.principal().to_owned(),
+        created_at: line.now(),
+    };
     insert(&mut tx, &principal).await?;
     let payload = json!({ "principal_id": principal.id, "kind": principal.kind });
     line.record(ctx, Draft::of(EventKind::PrincipalCreated, caller.principal(), payload));

@@ -35,9 +35,13 @@ pub(crate) async fn insert(conn: &mut PgConnection, receipts: &[Receipt]) -> Out
 
 /// Forgets the receipts of a channel's messages up to a number.
 pub(crate) async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<()> {
-    sqlx::query!("-- receipts::forget\n DELETE FROM receipts WHERE channel_id = $1 AND number <= $2", channel, up_to)
-        .execute(conn)
-        .await?;
+    sqlx::query!(
+        "-- receipts::forget\n DELETE FROM receipts WHERE channel_id = $1 AND number <= $2",
+        channel,
+        up_to
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

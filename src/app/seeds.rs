@@ -18,12 +18,15 @@ use super::{Ctx, Outcome, principals};
 /// # Errors
 /// The database.
 pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
-    let any = sqlx::query_scalar!("-- keys::any\n SELECT EXISTS (SELECT 1 FROM keys)").fetch_one(&ctx.pool).await?;
+    let any =
+        sqlx::query_scalar!("-- keys::any\n SELECT EXISTS (SELECT 1 FROM keys)").fetch_one(&ctx.pool).await?;
     if any == Some(true) {
         return Ok(None);
     }
     let presented = Presented::mint(&*ctx.chance);
-    let key = plant(ctx, Kind::Service, "service.bootstrap", &presented.public_id, presented.reveal(), "bootstrap").await?;
+    let key =
+        plant(ctx, Kind::Service, "service.bootstrap", &presented.public_id, presented.reveal(), "bootstrap")
+            .await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
@@ -33,7 +36,8 @@ pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
 /// The database.
 pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     let presented = Presented::mint(&*ctx.chance);
-    let key = plant(ctx, Kind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev").await?;
+    let key =
+        plant(ctx, Kind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev").await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
@@ -65,8 +69,13 @@ async fn plant(
         return Ok(None);
     }
     let by = "entente".to_owned();
-    let principal =
-        Principal { id: principal_id.to_owned(), kind, display_name: None, created_by: by.clone(), created_at: now };
+    let principal = Principal {
+        id: principal_id.to_owned(),
+        kind,
+        display_name: None,
+        created_by: by.clone(),
+        created_at: now,
+    };
     principals::insert(&mut tx, &principal).await?;
     let seeded = label == "seed";
     let service = kind == Kind::Service;

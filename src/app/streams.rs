@@ -162,7 +162,8 @@ impl Stream {
                 Glance::Behind => {
                     let Stretch { records, reached } = places::line(ctx, *intent, follower.position).await?;
                     caught_up(ctx, &records);
-                    self.unseen.extend(records.into_iter().map(|(seq, r)| Arc::new(Frame::new(Mark::Line(seq), r))));
+                    self.unseen
+                        .extend(records.into_iter().map(|(seq, r)| Arc::new(Frame::new(Mark::Line(seq), r))));
                     follower.position = reached;
                     follower.topic().start_at(reached);
                 }
@@ -174,7 +175,8 @@ impl Stream {
                     let Stretch { records, reached } = places::house(ctx, follower.position).await?;
                     caught_up(ctx, &records);
                     let stuck = records.is_empty() && reached == follower.position;
-                    self.unseen.extend(records.into_iter().map(|(at, r)| Arc::new(Frame::new(Mark::House(at), r))));
+                    self.unseen
+                        .extend(records.into_iter().map(|(at, r)| Arc::new(Frame::new(Mark::House(at), r))));
                     follower.position = reached;
                     if stuck {
                         follower.changed().await;
@@ -204,7 +206,9 @@ impl Stream {
                 self.shows_on_channel(ctx, channel, frame, seat.as_ref()).await
             }
             Source::Line { channel: None, .. } => Ok(self.shows_record(ctx, &frame.record, seat.as_ref())),
-            Source::House { agent_only: true, .. } => Ok(self.concerns_agent(ctx, &frame.record, seat.as_ref())),
+            Source::House { agent_only: true, .. } => {
+                Ok(self.concerns_agent(ctx, &frame.record, seat.as_ref()))
+            }
             Source::House { .. } => Ok(readable && self.shows_record(ctx, &frame.record, seat.as_ref())),
         }
     }
@@ -238,10 +242,17 @@ impl Stream {
         seat: Option<&Seat>,
     ) -> Result<bool, End> {
         match &frame.record {
-            Record::Message { message, .. } | Record::Receipt { message, .. } if message.channel_id != channel => Ok(false),
+            Record::Message { message, .. } | Record::Receipt { message, .. }
+                if message.channel_id != channel =>
+            {
+                Ok(false)
+            }
             Record::Event { event, .. } => {
                 let about = event.payload.get("channel_id").and_then(|id| id.as_str());
-                if about != Some(&channel.to_string()) || !event.event_type.starts_with("channel.") || event.posted {
+                if about != Some(&channel.to_string())
+                    || !event.event_type.starts_with("channel.")
+                    || event.posted
+                {
                     return Ok(false);
                 }
                 let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
@@ -275,7 +286,12 @@ impl Stream {
         }
     }
 
-    fn viewer(&self, ctx: &Ctx, channel: &entente_core::channels::Channel, seat: Option<&Seat>) -> Viewer<'_> {
+    fn viewer(
+        &self,
+        ctx: &Ctx,
+        channel: &entente_core::channels::Channel,
+        seat: Option<&Seat>,
+    ) -> Viewer<'_> {
         let agent = &self.caller.agent;
         Viewer {
             agent,
@@ -302,7 +318,8 @@ impl Stream {
             }
             Record::Message { message, channel } => {
                 // Not on behalf of others here, whatever the key may do: this is the agent's own stream.
-                let viewer = Viewer { agent, admitted: channel.admits(agent), manages: false, sees_all: false };
+                let viewer =
+                    Viewer { agent, admitted: channel.admits(agent), manages: false, sees_all: false };
                 let listed = channel.members.iter().any(|member| member == agent);
                 let reaches = message.recipients.is_some() || assigned || listed;
                 readable && message.sender != *agent && reaches && delivered(message, &viewer, ctx.now())

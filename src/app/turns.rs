@@ -23,7 +23,8 @@ pub struct Turns(Mutex<HashMap<IntentId, Intent>>);
 impl Turns {
     /// The turn that an event made; `None` for events that do not change their intent.
     pub(crate) async fn of(&self, conn: &mut PgConnection, event: &Event) -> Outcome<Option<Arc<Turn>>> {
-        let changes = [Kind::StatePatched, Kind::StatusChanged].iter().any(|kind| kind.wire() == event.event_type);
+        let changes =
+            [Kind::StatePatched, Kind::StatusChanged].iter().any(|kind| kind.wire() == event.event_type);
         if event.posted || !changes {
             return Ok(None);
         }

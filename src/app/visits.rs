@@ -65,7 +65,12 @@ impl Visit {
 }
 
 /// Visits a channel. One whose intent the agent cannot read is not there for it (design §3).
-pub(crate) async fn visit(conn: &mut PgConnection, caller: &Caller, id: ChannelId, now: Timestamp) -> Outcome<Visit> {
+pub(crate) async fn visit(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: ChannelId,
+    now: Timestamp,
+) -> Outcome<Visit> {
     let mut channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
     let seat = access::seat(conn, &caller.agent, channel.intent_id, now).await?;
     let seat = seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;

@@ -84,7 +84,13 @@ fn places() -> Vec<PathBuf> {
         found.reverse();
         places.extend(found);
     }
-    for pgsql in ["/usr/pgsql-18/bin", "/usr/pgsql-17/bin", "/usr/pgsql-16/bin", "/usr/pgsql-15/bin", "/usr/local/pgsql/bin"] {
+    for pgsql in [
+        "/usr/pgsql-18/bin",
+        "/usr/pgsql-17/bin",
+        "/usr/pgsql-16/bin",
+        "/usr/pgsql-15/bin",
+        "/usr/local/pgsql/bin",
+    ] {
         places.push(PathBuf::from(pgsql));
     }
     places

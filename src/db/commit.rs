@@ -89,7 +89,11 @@ impl<D: Deed> GroupCommit<D> {
         answers
     }
 
-    async fn enqueue(&self, shard: u64, command: D::Command) -> Result<oneshot::Receiver<D::Answer>, Stopped> {
+    async fn enqueue(
+        &self,
+        shard: u64,
+        command: D::Command,
+    ) -> Result<oneshot::Receiver<D::Answer>, Stopped> {
         let index = usize::try_from(shard % self.shards.len() as u64).unwrap_or(0);
         let (answer, answered) = oneshot::channel();
         self.metrics.commit_waiting.inc();
@@ -121,7 +125,8 @@ async fn write<D: Deed>(
         if taken == 0 {
             return;
         }
-        let (commands, callers): (Vec<_>, Vec<_>) = jobs.drain(..).map(|job| (job.command, job.answer)).unzip();
+        let (commands, callers): (Vec<_>, Vec<_>) =
+            jobs.drain(..).map(|job| (job.command, job.answer)).unzip();
         let began = Instant::now();
         #[expect(clippy::cast_precision_loss, reason = "a batch has at most 256 commands")]
         metrics.commit_batch.observe(commands.len() as f64);

@@ -108,12 +108,18 @@ impl Owner {
             users.lines().find_map(|line| {
                 let mut fields = line.split(':');
                 (fields.next() == Some(name)).then_some(())?;
-                Some(Self { name: name.to_owned(), uid: fields.nth(1)?.parse().ok()?, gid: fields.next()?.parse().ok()? })
+                Some(Self {
+                    name: name.to_owned(),
+                    uid: fields.nth(1)?.parse().ok()?,
+                    gid: fields.next()?.parse().ok()?,
+                })
             })
         };
         let owner = find("postgres").or_else(|| find("nobody"));
         owner.map(Some).ok_or_else(|| {
-            file("finding a user `postgres` or `nobody` for PostgreSQL")(io::Error::from(io::ErrorKind::NotFound))
+            file("finding a user `postgres` or `nobody` for PostgreSQL")(io::Error::from(
+                io::ErrorKind::NotFound,
+            ))
         })
     }
 }
@@ -132,7 +138,10 @@ pub struct Private {
 impl Private {
     /// The user's usual place for a data directory.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "HOME and XDG_DATA_HOME are the system's, not Entente's, settings")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "HOME and XDG_DATA_HOME are the system's, not Entente's, settings"
+    )]
     pub fn default_dir() -> PathBuf {
         if rustix::process::geteuid().is_root() {
             return PathBuf::from("/var/lib/entente");
@@ -145,7 +154,11 @@ impl Private {
     ///
     /// # Errors
     /// See [`PrivateError`]; each says what to do.
-    pub async fn start(dir: &Path, pg_bin: Option<&Path>, settings: &[(&str, &str)]) -> Result<Self, PrivateError> {
+    pub async fn start(
+        dir: &Path,
+        pg_bin: Option<&Path>,
+        settings: &[(&str, &str)],
+    ) -> Result<Self, PrivateError> {
         let binaries = Binaries::find(pg_bin)?;
         let owner = Owner::find()?;
         fs::create_dir_all(dir).map_err(file(format!("creating {}", dir.display())))?;
@@ -260,9 +273,14 @@ impl Private {
     async fn launch(&self, dir: &Path, settings: &[(&str, &str)]) -> Result<(), PrivateError> {
         let log_path = dir.join("postgres.log");
         if fs::metadata(&log_path).is_ok_and(|meta| meta.len() > LOG_BYTES) {
-            fs::rename(&log_path, log_path.with_extension("log.1")).map_err(file("rotating PostgreSQL's log"))?;
+            fs::rename(&log_path, log_path.with_extension("log.1"))
+                .map_err(file("rotating PostgreSQL's log"))?;
         }
-        let log = File::options().create(true).append(true).open(&log_path).map_err(file("opening PostgreSQL's log"))?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&log_path)
+            .map_err(file("opening PostgreSQL's log"))?;
         let mut command = self.command("postgres");
         command.arg("-D").arg(&self.data);
         let socket_dir = self.socket_dir.display().to_string();
@@ -304,7 +322,10 @@ impl Private {
         });
         waited.await.unwrap_or_else(|_late| {
             warn!("PostgreSQL did not accept connections within {START_LIMIT:?}");
-            Err(PrivateError::Program { program: "postgres", output: "it did not accept connections in time".to_owned() })
+            Err(PrivateError::Program {
+                program: "postgres",
+                output: "it did not accept connections in time".to_owned(),
+            })
         })
     }
 
@@ -325,7 +346,8 @@ impl Private {
     async fn program(&self, name: &'static str, arguments: &[&str]) -> Result<(), PrivateError> {
         let mut command = self.command(name);
         command.args(arguments).stdin(Stdio::null());
-        let output = tokio::process::Command::from(command).output().await.map_err(file(format!("running {name}")))?;
+        let output =
+            tokio::process::Command::from(command).output().await.map_err(file(format!("running {name}")))?;
         if output.status.success() {
             return Ok(());
         }

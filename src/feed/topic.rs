@@ -43,7 +43,10 @@ impl<P: Copy + Ord> Topic<P> {
     /// A topic on which nothing was published yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { ring: Mutex::new(Ring { frames: VecDeque::new(), span: None }), changed: watch::Sender::new(()) }
+        Self {
+            ring: Mutex::new(Ring { frames: VecDeque::new(), span: None }),
+            changed: watch::Sender::new(()),
+        }
     }
 
     /// Follows the topic from a position on.

@@ -137,10 +137,16 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[utoipa::path(tag = "access", request_body = ReplaceBody, params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The list", body = AclBody)))]
 #[put("/intents/{intent_id}/acl")]
-async fn replace(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<ReplaceBody>) -> Reply {
+async fn replace(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<ReplaceBody>,
+) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let entries = body.value.entries.into_iter().map(EntryAsk::from).collect();
-    let acl = access::replace(&doors.ctx, &asker.caller, intent_id, body.value.default_policy, entries).await?;
+    let acl =
+        access::replace(&doors.ctx, &asker.caller, intent_id, body.value.default_policy, entries).await?;
     ok(&AclBody::new(acl, asker.dialect))
 }
 

@@ -133,7 +133,9 @@ struct RequestList {
 #[get("/intents/{intent_id}/access-requests")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let found = access_requests::list(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
-    ok(&RequestList { access_requests: found.into_iter().map(|one| RequestBody::new(one, asker.dialect)).collect() })
+    ok(&RequestList {
+        access_requests: found.into_iter().map(|one| RequestBody::new(one, asker.dialect)).collect(),
+    })
 }
 
 /// A decision.
@@ -162,7 +164,8 @@ async fn decide(
     let judge = asker.caller.speaker("decided_by", body.decided_by.as_deref(), doors.ctx.settings.strict)?;
     let decision = decision(&body);
     let decided =
-        access_requests::decide(&doors.ctx, &asker.caller, intent_id, request, &judge, decision, body.reason).await?;
+        access_requests::decide(&doors.ctx, &asker.caller, intent_id, request, &judge, decision, body.reason)
+            .await?;
     ok(&RequestBody::new(decided, asker.dialect))
 }
 

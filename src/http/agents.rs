@@ -163,7 +163,12 @@ async fn register_one(
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 409, description = "`already_registered`: by another principal", body = super::error::ProblemBody)))]
 #[post("/agents/register")]
-async fn register(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<RegisterBody>) -> Reply {
+async fn register(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<RegisterBody>,
+) -> Reply {
     ok(&register_one(&request, &doors, &asker, body).await?)
 }
 
@@ -175,7 +180,12 @@ async fn register(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, b
     responses((status = 201, description = "The record", body = AgentBody),
               (status = 409, description = "`already_registered`: by another principal", body = super::error::ProblemBody)))]
 #[post("/agents")]
-async fn register_rfc(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<RegisterBody>) -> Reply {
+async fn register_rfc(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<RegisterBody>,
+) -> Reply {
     created(&register_one(&request, &doors, &asker, body).await?)
 }
 
@@ -265,7 +275,8 @@ async fn heartbeat(
 ) -> Reply {
     let beat = body.0.value;
     let agent =
-        heartbeats::heartbeat(&doors.ctx, &asker.caller, &path, beat.current_load, beat.tasks_in_progress).await?;
+        heartbeats::heartbeat(&doors.ctx, &asker.caller, &path, beat.current_load, beat.tasks_in_progress)
+            .await?;
     let now: Timestamp = doors.ctx.now();
     ok(&HeartbeatReply {
         status: "ok",

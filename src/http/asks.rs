@@ -99,7 +99,8 @@ async fn ask(
     let said = body.value;
     let seconds = said.timeout.unwrap_or(30);
     if !(1..=WAIT_SECONDS).contains(&seconds) {
-        let message = format!("`timeout` must be 1 to {WAIT_SECONDS} seconds. Send a request and poll to wait longer.");
+        let message =
+            format!("`timeout` must be 1 to {WAIT_SECONDS} seconds. Send a request and poll to wait longer.");
         return Err(Refusal::field(Code::InvalidRequest, "timeout", "range", message).into());
     }
     let want = match said.expect {
@@ -122,7 +123,8 @@ async fn ask(
     };
     let _place = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
-    let command = Command { channel_id, intent_id, draft, principal: asker.caller.principal().to_owned(), once };
+    let command =
+        Command { channel_id, intent_id, draft, principal: asker.caller.principal().to_owned(), once };
     let answer = asks::ask(&doors.ctx, &doors.sends, command, want, seconds, &doors.draining).await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
     ok(&AskReply {

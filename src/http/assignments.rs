@@ -83,7 +83,8 @@ async fn assign(
     let once = body.once(&request)?;
     let role = body.value.role.as_deref().unwrap_or("worker");
     let assignment =
-        assignments::assign(&doors.ctx, &asker.caller, intent_id, &body.value.agent_id, role, once.as_ref()).await?;
+        assignments::assign(&doors.ctx, &asker.caller, intent_id, &body.value.agent_id, role, once.as_ref())
+            .await?;
     ok(&AssignmentBody::new(assignment, asker.dialect))
 }
 

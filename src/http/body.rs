@@ -147,9 +147,13 @@ impl FromRequest for Query {
 }
 
 fn parameter(name: &str, what: &str) -> Refusal {
-    let mut refusal = Refusal::new(Code::InvalidParameter, format!("The parameter `{name}` is wrong: {what}."));
-    refusal.errors =
-        vec![FieldError { kind: "value".to_owned(), loc: vec!["query".to_owned(), name.to_owned()], msg: what.to_owned() }];
+    let mut refusal =
+        Refusal::new(Code::InvalidParameter, format!("The parameter `{name}` is wrong: {what}."));
+    refusal.errors = vec![FieldError {
+        kind: "value".to_owned(),
+        loc: vec!["query".to_owned(), name.to_owned()],
+        msg: what.to_owned(),
+    }];
     refusal
 }
 
@@ -165,14 +169,23 @@ impl Query {
 
     /// A parameter's text, if it is there and not empty.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// A parameter read by `read`; `what` says what it must be.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`].
-    pub fn parsed<T>(&self, name: &str, what: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
         self.text(name)
             .map(|text| read(text).ok_or_else(|| parameter(name, &format!("`{text}` is not {what}")).into()))
             .transpose()

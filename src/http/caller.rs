@@ -101,7 +101,9 @@ fn admit(doors: &Doors, grant: &Grant, request: &HttpRequest) -> Result<(), Prob
             request.extensions_mut().insert(RateNote { limit: per_second, remaining: 0 });
             let mut problem = Problem::from(Refusal::new(
                 Code::RateLimited,
-                format!("This key may make {per_second} requests a second. Wait as long as Retry-After says."),
+                format!(
+                    "This key may make {per_second} requests a second. Wait as long as Retry-After says."
+                ),
             ));
             problem.retry_after = Some(nanos.div_ceil(1_000_000_000).max(1));
             Err(problem)

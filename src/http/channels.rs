@@ -185,7 +185,12 @@ struct ChangeBody {
     responses((status = 200, description = "The channel", body = ChannelBody),
               (status = 409, description = "`channel_closed`", body = super::error::ProblemBody)))]
 #[patch("/channels/{channel_id}")]
-async fn change(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<ChangeBody>) -> Reply {
+async fn change(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<ChangeBody>,
+) -> Reply {
     let id: ChannelId = id("channel", &path)?;
     let said = body.value;
     let change = ChannelChange {

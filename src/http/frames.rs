@@ -79,7 +79,8 @@ pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
 }
 
 fn is_audited_message(event: &Event) -> bool {
-    !event.posted && (event.event_type == Kind::ChannelMessage.wire() || event.event_type == "channel_message")
+    !event.posted
+        && (event.event_type == Kind::ChannelMessage.wire() || event.event_type == "channel_message")
 }
 
 fn is(event: &Event, kind: Kind) -> bool {

@@ -114,7 +114,13 @@ fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: 
         "request"
     );
     if status >= 500 {
-        tracing::warn!(request.id = id, http.method = method, http.route = &*route, http.status = status, "failed request");
+        tracing::warn!(
+            request.id = id,
+            http.method = method,
+            http.route = &*route,
+            http.status = status,
+            "failed request"
+        );
     }
     let metrics = &doors.ctx.metrics;
     metrics.requests.get_or_create(&RequestLabels { method, route, status }).inc();

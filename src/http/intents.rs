@@ -23,7 +23,13 @@ use super::wire::WireTime;
 use crate::app::intents;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
-    config.service(create).service(list).service(get).service(patch_state).service(set_status).service(export);
+    config
+        .service(create)
+        .service(list)
+        .service(get)
+        .service(patch_state)
+        .service(set_status)
+        .service(export);
 }
 
 /// An intent.
@@ -170,7 +176,12 @@ impl CreateBody {
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The intent", body = IntentBody)))]
 #[post("/intents")]
-async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<CreateBody>) -> Reply {
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<CreateBody>,
+) -> Reply {
     let once = body.once(&request)?;
     let strict = doors.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", body.value.created_by.as_deref(), strict)?;
@@ -210,7 +221,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         offset: query.offset()?,
     };
     let found = intents::list(&doors.ctx, &asker.caller, &filter).await?;
-    super::ok(&IntentList { intents: found.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect() })
+    super::ok(&IntentList {
+        intents: found.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect(),
+    })
 }
 
 /// Get an intent

@@ -60,7 +60,11 @@ impl KeyBody {
         let time = |at| WireTime::new(at, dialect);
         Self {
             id: key.id,
-            prefix: if key.public_id.starts_with("seed:") { "(seeded)".to_owned() } else { format!("ent_{}", key.public_id) },
+            prefix: if key.public_id.starts_with("seed:") {
+                "(seeded)".to_owned()
+            } else {
+                format!("ent_{}", key.public_id)
+            },
             principal_id: key.principal_id,
             label: key.label,
             scopes: key.scopes,
@@ -130,7 +134,13 @@ async fn create(
     let once = body.once(&request)?;
     let ask = body.value;
     if ask.label.as_ref().is_some_and(|label| label.len() > entente_core::limits::NAME_BYTES) {
-        return Err(Refusal::field(Code::InvalidRequest, "label", "too_long", "`label` has at most 200 bytes.").into());
+        return Err(Refusal::field(
+            Code::InvalidRequest,
+            "label",
+            "too_long",
+            "`label` has at most 200 bytes.",
+        )
+        .into());
     }
     let ask = KeyAsk {
         label: ask.label,

@@ -215,7 +215,8 @@ async fn send_by_name(
     let intent_id: IntentId = id("intent", &path.0)?;
     let once = body.once(&request)?;
     let draft = body.value.draft(&doors, &asker)?;
-    let message = doors.sends.send_by_name(&doors.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
+    let message =
+        doors.sends.send_by_name(&doors.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
     created(&MessageBody::new(&message, asker.dialect))
 }
 
@@ -342,7 +343,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 }
 
 fn paged(page: &Page, dialect: Dialect) -> Reply {
-    let bodies: Vec<MessageBody<'_>> = page.messages.iter().map(|message| MessageBody::new(message, dialect)).collect();
+    let bodies: Vec<MessageBody<'_>> =
+        page.messages.iter().map(|message| MessageBody::new(message, dialect)).collect();
     let text = serde_json::to_vec(&bodies).map_err(|e| Problem::internal(&e.to_string()))?;
     Ok(HttpResponse::Ok()
         .content_type("application/json")

@@ -59,7 +59,8 @@ impl Document {
         secure(&mut document);
         explain_errors(&mut document);
         let paths = document.paths.paths.iter().map(|(path, item)| {
-            let has = |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
+            let has =
+                |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
             let methods = [
                 has("GET", &item.get),
                 has("POST", &item.post),
@@ -75,7 +76,8 @@ impl Document {
 
     /// The methods of a path, `None` when there is no such path.
     fn methods(&self, path: &str) -> Option<Vec<&str>> {
-        let path = path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
+        let path =
+            path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
         let asked: Vec<&str> = path.split('/').collect();
         let fits = |pattern: &[String]| {
             pattern.len() == asked.len()
@@ -118,16 +120,23 @@ fn explain_errors(document: &mut OpenApi) {
         }
         let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
-            let mut codes = vec![Code::Unauthenticated, Code::ScopeMissing, Code::RateLimited, Code::Unavailable];
+            let mut codes =
+                vec![Code::Unauthenticated, Code::ScopeMissing, Code::RateLimited, Code::Unavailable];
             if path.contains('{') {
                 codes.push(Code::NotFound);
             }
             if operation.request_body.is_some() {
-                codes.extend([Code::InvalidJson, Code::InvalidRequest, Code::TooLarge, Code::IdempotencyMismatch]);
+                codes.extend([
+                    Code::InvalidJson,
+                    Code::InvalidRequest,
+                    Code::TooLarge,
+                    Code::IdempotencyMismatch,
+                ]);
             }
             for code in codes {
                 let status = status(code).as_u16().to_string();
-                let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
+                let content =
+                    ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
                 let response = ResponseBuilder::new()
                     .description(format!("`{}` and its like: {}", code.wire(), code.meaning()))
                     .content("application/problem+json", content)
@@ -163,7 +172,9 @@ async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<
         return Ok(HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page));
     }
     match utoipa_swagger_ui::serve(file, Arc::clone(&ui)) {
-        Ok(Some(file)) => Ok(HttpResponse::Ok().content_type(file.content_type.as_str()).body(file.bytes.into_owned())),
+        Ok(Some(file)) => {
+            Ok(HttpResponse::Ok().content_type(file.content_type.as_str()).body(file.bytes.into_owned()))
+        }
         Ok(None) => Err(Refusal::not_found("page").into()),
         Err(e) => Err(Problem::internal(&e.to_string())),
     }
@@ -183,5 +194,9 @@ pub async fn unknown(request: HttpRequest, doors: web::Data<super::Doors>) -> Re
         problem.allow = Some(allow);
         return Err(problem);
     }
-    Err(Refusal::new(Code::NotFound, "There is no such path. The API is documented at /docs and /openapi.json.").into())
+    Err(Refusal::new(
+        Code::NotFound,
+        "There is no such path. The API is documented at /docs and /openapi.json.",
+    )
+    .into())
 }

@@ -66,11 +66,17 @@ struct CreateBody {
     responses((status = 201, description = "It was created", body = PrincipalBody),
               (status = 409, description = "`already_exists`", body = super::error::ProblemBody)))]
 #[post("/principals")]
-async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<CreateBody>) -> Reply {
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<CreateBody>,
+) -> Reply {
     let once = body.once(&request)?;
     let ask = body.value;
     let principal =
-        principals::create(&doors.ctx, &asker.caller, ask.id, ask.kind, ask.display_name, once.as_ref()).await?;
+        principals::create(&doors.ctx, &asker.caller, ask.id, ask.kind, ask.display_name, once.as_ref())
+            .await?;
     created(&PrincipalBody::new(principal, asker.dialect))
 }
 

@@ -58,7 +58,12 @@ type Asked = Result<Asker, Problem>;
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames such as `event: channel_message`", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/intents/{intent_id}")]
-async fn follow_intent(request: HttpRequest, doors: web::Data<Doors>, asker: Asked, path: web::Path<String>) -> Reply {
+async fn follow_intent(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
     let subject = id::<IntentId>("intent", &path).map(Subject::Intent);
     follow(&request, &doors, asker, subject, Family::Reference).await
 }
@@ -71,7 +76,12 @@ async fn follow_intent(request: HttpRequest, doors: web::Data<Doors>, asker: Ask
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
 #[get("/intents/{intent_id}/subscribe")]
-async fn follow_intent_sdk(request: HttpRequest, doors: web::Data<Doors>, asker: Asked, path: web::Path<String>) -> Reply {
+async fn follow_intent_sdk(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
     let subject = id::<IntentId>("intent", &path).map(Subject::Intent);
     follow(&request, &doors, asker, subject, Family::Sdk).await
 }
@@ -82,7 +92,12 @@ async fn follow_intent_sdk(request: HttpRequest, doors: web::Data<Doors>, asker:
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/channels/{channel_id}")]
-async fn follow_channel(request: HttpRequest, doors: web::Data<Doors>, asker: Asked, path: web::Path<String>) -> Reply {
+async fn follow_channel(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
     let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
     follow(&request, &doors, asker, subject, Family::Reference).await
 }
@@ -93,7 +108,12 @@ async fn follow_channel(request: HttpRequest, doors: web::Data<Doors>, asker: As
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
 #[get("/channels/{channel_id}/subscribe")]
-async fn follow_channel_sdk(request: HttpRequest, doors: web::Data<Doors>, asker: Asked, path: web::Path<String>) -> Reply {
+async fn follow_channel_sdk(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
     let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
     follow(&request, &doors, asker, subject, Family::Sdk).await
 }
@@ -106,7 +126,12 @@ async fn follow_channel_sdk(request: HttpRequest, doors: web::Data<Doors>, asker
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/agents/{agent_id}")]
-async fn follow_agent(request: HttpRequest, doors: web::Data<Doors>, asker: Asked, path: web::Path<String>) -> Reply {
+async fn follow_agent(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
     let asker = as_agent(&doors, asker, &path);
     follow(&request, &doors, asker, Ok(Subject::Agent), Family::Reference).await
 }
@@ -119,7 +144,12 @@ async fn follow_agent(request: HttpRequest, doors: web::Data<Doors>, asker: Aske
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
 #[get("/agents/{agent_id}/subscribe")]
-async fn follow_agent_sdk(request: HttpRequest, doors: web::Data<Doors>, asker: Asked, path: web::Path<String>) -> Reply {
+async fn follow_agent_sdk(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
     let asker = as_agent(&doors, asker, &path);
     follow(&request, &doors, asker, Ok(Subject::Agent), Family::Sdk).await
 }
@@ -190,7 +220,8 @@ async fn open(
 
 /// Where to resume: the header, or the query for clients that cannot set one.
 fn mark(request: &HttpRequest) -> Result<Option<Mark>, Problem> {
-    let header = request.headers().get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header =
+        request.headers().get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let query = || Query::of(request).ok().and_then(|query| query.text("last_event_id").map(str::to_owned));
     let Some(text) = header.or_else(query).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     read(&text).map(Some).ok_or_else(|| {

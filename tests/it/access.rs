@@ -32,7 +32,8 @@ async fn a_closed_intent_is_closed_on_every_route() {
     let ada = world.agent("agent.ada").await;
     let eve = world.agent("agent.eve").await;
     let (intent, channel) = talk(&ada, json!({})).await;
-    let message = ada.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada" })).await.is(201);
+    let message =
+        ada.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada" })).await.is(201);
     let message = message["id"].as_str().unwrap();
     let entry = grant(&ada, &intent, "agent.bob", "read").await["id"].as_str().unwrap().to_owned();
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
@@ -79,7 +80,8 @@ async fn a_closed_intent_is_closed_on_every_route() {
     ] {
         assert_eq!(reply.refused(404, "not_found")["message"], nowhere["message"]);
     }
-    let batch = e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body] })).await.is(207);
+    let batch =
+        e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body] })).await.is(207);
     assert_eq!(batch["results"][0]["error"]["code"], "not_found");
     assert_eq!(e.get("/intents").await.ok()["intents"], json!([]));
     // An address inside it does not help either: a role she holds does not reach her.
@@ -111,12 +113,19 @@ async fn levels_include_each_other() {
     r.post(&format!("/intents/{intent}/channels"), json!({ "name": "x" })).await.refused(403, "forbidden");
     w.post(&messages, send("agent.w")).await.is(201);
     w.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.refused(403, "forbidden");
-    w.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open" })).await.refused(403, "forbidden");
+    w.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open" }))
+        .await
+        .refused(403, "forbidden");
     w.post("/intents", json!({ "title": "child", "parent_id": intent })).await.refused(403, "forbidden");
     a.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.ok();
     a.post("/intents", json!({ "title": "child", "parent_id": intent })).await.ok();
-    a.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": [
-        { "principal_id": "agent.w", "permission": "read", "principal_type": "agent", "reason": "less" }] })).await.ok();
+    a.put(
+        &format!("/intents/{intent}/acl"),
+        json!({ "default_policy": "closed", "entries": [
+        { "principal_id": "agent.w", "permission": "read", "principal_type": "agent", "reason": "less" }] }),
+    )
+    .await
+    .ok();
     w.post(&messages, send("agent.w")).await.refused(403, "forbidden");
     a.get(&messages).await.refused(404, "not_found");
     world.end().await;
@@ -130,10 +139,14 @@ async fn an_open_list_with_entries_lets_others_read() {
     let (intent, channel) = talk(&ada, json!({})).await;
     let entry = grant(&ada, &intent, "agent.cy", "write").await;
     bob.get(&format!("/channels/{channel}/messages")).await.ok();
-    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.refused(403, "forbidden");
+    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" }))
+        .await
+        .refused(403, "forbidden");
     ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap())).await.is(204);
     bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
-    ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap())).await.refused(404, "not_found");
+    ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap()))
+        .await
+        .refused(404, "not_found");
     world.end().await;
 }
 
@@ -143,8 +156,11 @@ async fn a_grant_ends_the_instant_it_is_due() {
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
     let (intent, channel) = talk(&ada, json!({})).await;
-    let entries = json!([{ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00" }]);
-    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": entries })).await.ok();
+    let entries =
+        json!([{ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00" }]);
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": entries }))
+        .await
+        .ok();
     let messages = format!("/channels/{channel}/messages");
     bob.post(&messages, json!({ "sender": "agent.bob" })).await.is(201);
     world.clock.advance(60);
@@ -184,7 +200,10 @@ async fn access_is_asked_for_and_decided() {
     assert_eq!(bob.get(&requests).await.ok()["access_requests"].as_array().unwrap().len(), 2);
     let eve = world.agent("agent.eve").await;
     assert_eq!(eve.get(&requests).await.ok(), json!({ "access_requests": [] }));
-    let decided = ada.post(&format!("{one}/approve"), json!({ "decided_by": "agent.ada", "reason": "welcome" })).await.is(200);
+    let decided = ada
+        .post(&format!("{one}/approve"), json!({ "decided_by": "agent.ada", "reason": "welcome" }))
+        .await
+        .is(200);
     assert_eq!(decided["status"], "approved");
     assert_eq!(decided["decided_by"], "agent.ada");
     assert_eq!(decided["decision_reason"], "welcome");
@@ -193,7 +212,9 @@ async fn access_is_asked_for_and_decided() {
     // A decision of another intent's request (contract 17.2).
     let (foreign, _) = talk(&ada, json!({})).await;
     let two = rfc["id"].as_str().unwrap();
-    ada.post(&format!("/intents/{foreign}/access-requests/{two}/deny"), json!({})).await.refused(404, "not_found");
+    ada.post(&format!("/intents/{foreign}/access-requests/{two}/deny"), json!({}))
+        .await
+        .refused(404, "not_found");
     // A body is not needed.
     let denied = ada.send("POST", &format!("{requests}/{two}/deny"), None).await.is(200);
     assert_eq!(denied["status"], "denied");

@@ -112,10 +112,13 @@ async fn only_its_managers_change_a_channel() {
     eve.patch(&path, json!({ "members": ["agent.eve"] })).await.refused(403, "forbidden");
     eve.delete(&path).await.refused(403, "forbidden");
     // Its creator, the intent's creator, and a coordinator may.
-    let changed = bob.patch(&path, json!({ "members": ["agent.bob"], "member_policy": "explicit" })).await.ok();
+    let changed =
+        bob.patch(&path, json!({ "members": ["agent.bob"], "member_policy": "explicit" })).await.ok();
     assert_eq!(changed["members"], json!(["agent.bob"]));
     ada.patch(&path, json!({ "options": { "ttl": 3600 } })).await.ok();
-    ada.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": "agent.eve", "role": "coordinator" })).await.ok();
+    ada.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": "agent.eve", "role": "coordinator" }))
+        .await
+        .ok();
     let changed = eve.patch(&path, json!({ "members": ["agent.bob", "agent.eve"] })).await.ok();
     assert_eq!(changed["members"], json!(["agent.bob", "agent.eve"]));
     assert_eq!(changed["options"], json!({ "ttl": 3600 }), "an unknown key is kept as it was given");
@@ -163,10 +166,11 @@ async fn a_deleted_channel_is_gone_with_its_messages() {
     ada.post(&format!("{path}/messages"), json!({ "sender": "agent.ada" })).await.refused(404, "not_found");
     assert_eq!(ada.get(&format!("/intents/{intent}/channels")).await.ok(), json!([]));
     world.pass(10).await;
-    let left: i64 = sqlx::query_scalar("SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM channels)")
-        .fetch_one(&world.ctx().pool)
-        .await
-        .unwrap();
+    let left: i64 =
+        sqlx::query_scalar("SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM channels)")
+            .fetch_one(&world.ctx().pool)
+            .await
+            .unwrap();
     assert_eq!(left, 0, "nothing of it is left");
     world.end().await;
 }
@@ -207,15 +211,24 @@ async fn a_resolved_intent_closes_its_channels_and_expires_what_waits() {
     let waits = ada.post(&messages, ask.clone()).await.is(201)["id"].as_str().unwrap().to_owned();
     let answered = ada.post(&messages, ask).await.is(201)["id"].as_str().unwrap().to_owned();
     let bob = world.agent("agent.bob").await;
-    bob.post(&format!("{messages}/{answered}/reply"), json!({ "sender": "agent.bob", "payload": {} })).await.is(201);
-    ada.seen(&json!(1)).post(&format!("/intents/{intent}/status"), json!({ "status": "completed" })).await.ok();
+    bob.post(&format!("{messages}/{answered}/reply"), json!({ "sender": "agent.bob", "payload": {} }))
+        .await
+        .is(201);
+    ada.seen(&json!(1))
+        .post(&format!("/intents/{intent}/status"), json!({ "status": "completed" }))
+        .await
+        .ok();
     assert_eq!(ada.get(&format!("/channels/{channel}")).await.ok()["status"], "closed");
     assert_eq!(ada.get(&format!("/channels/{other}")).await.ok()["status"], "open", "another intent's");
     assert_eq!(ada.get(&format!("{messages}/{waits}")).await.ok()["status"], "expired");
     assert_eq!(ada.get(&format!("{messages}/{answered}")).await.ok()["status"], "delivered");
     ada.post(&messages, json!({ "sender": "agent.ada" })).await.refused(409, "channel_closed");
-    bob.post(&format!("{messages}/{waits}/reply"), json!({ "sender": "agent.bob" })).await.refused(409, "channel_closed");
-    ada.post(&format!("/intents/{intent}/channels"), json!({ "name": "new" })).await.refused(409, "intent_resolved");
+    bob.post(&format!("{messages}/{waits}/reply"), json!({ "sender": "agent.bob" }))
+        .await
+        .refused(409, "channel_closed");
+    ada.post(&format!("/intents/{intent}/channels"), json!({ "name": "new" }))
+        .await
+        .refused(409, "intent_resolved");
     ada.post(&format!("/intents/{intent}/channels/new/messages"), json!({ "sender": "agent.ada" }))
         .await
         .refused(409, "intent_resolved");
@@ -226,12 +239,16 @@ async fn a_resolved_intent_closes_its_channels_and_expires_what_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_kept_for_the_retention_after_the_end() {
-    let world = World::with(Setup { settings: vec![("ENTENTE_MESSAGE_RETENTION_DAYS", "2")], live: false }).await;
+    let world =
+        World::with(Setup { settings: vec![("ENTENTE_MESSAGE_RETENTION_DAYS", "2")], live: false }).await;
     let ada = world.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
     let messages = format!("/channels/{channel}/messages");
     ada.post(&messages, json!({ "sender": "agent.ada", "payload": { "kept": "in the log" } })).await.is(201);
-    ada.seen(&json!(1)).post(&format!("/intents/{intent}/status"), json!({ "status": "abandoned" })).await.ok();
+    ada.seen(&json!(1))
+        .post(&format!("/intents/{intent}/status"), json!({ "status": "abandoned" }))
+        .await
+        .ok();
     world.pass(2 * 24 * 3600 - 1).await;
     assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 1);
     world.pass(1).await;

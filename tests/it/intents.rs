@@ -100,8 +100,12 @@ async fn state_is_patched_under_its_version() {
     let stale = ada.seen(&json!(1)).post(&state, set).await.refused(409, "version_conflict");
     assert_eq!(stale["current_version"], 2);
     // Quoted versions, leading slashes, removal of what is not there, the merge form, and nothing at all.
-    let remove = json!({ "patches": [{ "op": "remove", "path": "/a/b" }, { "op": "remove", "path": "no/such" }] });
-    assert_eq!(ada.with("if-match", "\"2\"").post(&state, remove).await.ok()["state"], json!({ "n": 1, "a": {}, "list": ["x"] }));
+    let remove =
+        json!({ "patches": [{ "op": "remove", "path": "/a/b" }, { "op": "remove", "path": "no/such" }] });
+    assert_eq!(
+        ada.with("if-match", "\"2\"").post(&state, remove).await.ok()["state"],
+        json!({ "n": 1, "a": {}, "list": ["x"] })
+    );
     let merged = ada.with("if-match", "W/\"3\"").post(&state, json!({ "state": { "a/b": 2 } })).await.ok();
     assert_eq!(merged["state"]["a/b"], 2);
     assert_eq!(ada.seen(&json!(4)).post(&state, json!({ "patches": [] })).await.ok()["version"], 5);
@@ -147,8 +151,14 @@ async fn statuses_change_freely_unless_strict() {
     let ada = world.agent("agent.ada").await;
     let id = ada.post("/intents", json!({ "title": "t" })).await.ok()["id"].as_str().unwrap().to_owned();
     let status = format!("/intents/{id}/status");
-    for (version, word) in ["completed", "draft", "suspended_awaiting_input", "abandoned", "active"].iter().enumerate() {
-        let moved = ada.seen(&json!(version + 1)).post(&status, json!({ "status": word, "reason": "why" })).await.ok();
+    for (version, word) in
+        ["completed", "draft", "suspended_awaiting_input", "abandoned", "active"].iter().enumerate()
+    {
+        let moved = ada
+            .seen(&json!(version + 1))
+            .post(&status, json!({ "status": word, "reason": "why" }))
+            .await
+            .ok();
         assert_eq!(moved["status"], **word);
     }
     ada.seen(&json!(6)).post(&status, json!({ "status": "banana" })).await.refused(422, "invalid_request");
@@ -167,7 +177,10 @@ async fn strict_mode_keeps_the_machine_of_rfc_0001() {
     let ada = world.agent("agent.ada").await;
     let id = ada.post("/intents", json!({ "title": "t" })).await.ok()["id"].as_str().unwrap().to_owned();
     let status = format!("/intents/{id}/status");
-    ada.seen(&json!(1)).post(&status, json!({ "status": "completed" })).await.refused(409, "invalid_transition");
+    ada.seen(&json!(1))
+        .post(&status, json!({ "status": "completed" }))
+        .await
+        .refused(409, "invalid_transition");
     ada.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.ok();
     ada.seen(&json!(2)).post(&status, json!({ "status": "completed" })).await.ok();
     ada.seen(&json!(3)).post(&status, json!({ "status": "active" })).await.refused(409, "invalid_transition");
@@ -194,7 +207,9 @@ async fn agents_are_assigned_and_taken_off() {
     assert_eq!(ada.get(&agents).await.ok(), json!([]));
     // On a fully open intent nobody but its managers makes a coordinator, who would see every directed message.
     let bob = world.agent("agent.bob").await;
-    bob.post(&agents, json!({ "agent_id": "agent.bob", "role": "coordinator" })).await.refused(403, "forbidden");
+    bob.post(&agents, json!({ "agent_id": "agent.bob", "role": "coordinator" }))
+        .await
+        .refused(403, "forbidden");
     ada.post(&agents, json!({ "agent_id": "agent.bob", "role": "coordinator" })).await.ok();
     world.end().await;
 }

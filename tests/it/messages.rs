@@ -88,7 +88,9 @@ async fn strict_mode_wants_every_type_by_the_letter() {
     ada.post(&messages, m("message")).await.refused(422, "invalid_request");
     let notify = send(&ada, &channel, m("notify")).await["id"].as_str().unwrap().to_owned();
     let bob = world.agent("agent.bob").await;
-    bob.post(&format!("{messages}/{notify}/reply"), json!({ "sender": "agent.bob" })).await.refused(422, "not_a_request");
+    bob.post(&format!("{messages}/{notify}/reply"), json!({ "sender": "agent.bob" }))
+        .await
+        .refused(422, "not_a_request");
     // A key for any agent reads as the agent it acts as.
     send(&ada, &channel, json!({ "sender": "agent.ada", "to": "agent.bob", "payload": {} })).await;
     assert_eq!(world.any().acting_as("agent.eve").get(&messages).await.ok().as_array().unwrap().len(), 1);
@@ -103,7 +105,8 @@ async fn a_request_is_answered_by_those_it_is_for() {
     let eve = world.agent("agent.eve").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let messages = format!("/channels/{channel}/messages");
-    let ask = json!({ "sender": "agent.ada", "to": "agent.bob", "message_type": "request", "payload": { "q": 1 } });
+    let ask =
+        json!({ "sender": "agent.ada", "to": "agent.bob", "message_type": "request", "payload": { "q": 1 } });
     let request = send(&ada, &channel, ask).await["id"].as_str().unwrap().to_owned();
     let reply = json!({ "sender": "agent.bob", "payload": { "a": 2 }, "metadata": { "m": 1 } });
     let response = bob.post(&format!("{messages}/{request}/reply"), reply).await.is(201);
@@ -115,13 +118,19 @@ async fn a_request_is_answered_by_those_it_is_for() {
     let again = json!({ "sender": "agent.bob", "message_type": "response", "correlation_id": request, "payload": {} });
     assert_eq!(send(&bob, &channel, again).await["to"], "agent.ada");
     // An impostor is not: neither under its own name nor under another's.
-    eve.post(&format!("{messages}/{request}/reply"), json!({ "sender": "agent.eve" })).await.refused(403, "forbidden");
-    eve.post(&format!("{messages}/{request}/reply"), json!({ "sender": "agent.bob" })).await.refused(403, "may_not_act_as");
+    eve.post(&format!("{messages}/{request}/reply"), json!({ "sender": "agent.eve" }))
+        .await
+        .refused(403, "forbidden");
+    eve.post(&format!("{messages}/{request}/reply"), json!({ "sender": "agent.bob" }))
+        .await
+        .refused(403, "may_not_act_as");
     let foreign = talk(&ada, json!({})).await.1;
     bob.post(&format!("/channels/{foreign}/messages/{request}/reply"), json!({ "sender": "agent.bob" }))
         .await
         .refused(422, "not_a_request");
-    bob.post(&format!("{messages}/msg_nonsense/reply"), json!({ "sender": "agent.bob" })).await.refused(404, "not_found");
+    bob.post(&format!("{messages}/msg_nonsense/reply"), json!({ "sender": "agent.bob" }))
+        .await
+        .refused(404, "not_found");
     // Clients of the reference server answer what is no request (contract 10.3).
     let notify = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
     let path = format!("{messages}/{}/reply", notify["id"].as_str().unwrap());
@@ -136,7 +145,10 @@ async fn a_sender_is_who_the_key_says() {
     let (_, channel) = talk(&ada, json!({})).await;
     let messages = format!("/channels/{channel}/messages");
     ada.post(&messages, json!({ "sender": "agent.bob", "payload": {} })).await.refused(403, "may_not_act_as");
-    ada.acting_as("agent.bob").post(&messages, json!({ "sender": "agent.bob" })).await.refused(403, "may_not_act_as");
+    ada.acting_as("agent.bob")
+        .post(&messages, json!({ "sender": "agent.bob" }))
+        .await
+        .refused(403, "may_not_act_as");
     ada.post(&messages, json!({ "payload": {} })).await.refused(422, "invalid_request");
     // A key for any agent speaks for all, whatever the header says (contract 1.1).
     world.any().post(&messages, json!({ "sender": "agent.x" })).await.is(201);
@@ -155,7 +167,10 @@ async fn directed_mail_is_seen_by_its_parties_and_the_managers() {
     let messages = format!("/channels/{channel}/messages");
     let direct = json!({ "sender": "agent.bob", "to": "agent.cy", "payload": { "secret": 1 } });
     let direct = send(&bob, &channel, direct).await["id"].as_str().unwrap().to_owned();
-    let open = send(&bob, &channel, json!({ "sender": "agent.bob", "payload": {} })).await["id"].as_str().unwrap().to_owned();
+    let open = send(&bob, &channel, json!({ "sender": "agent.bob", "payload": {} })).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let all = [direct.clone(), open.clone()];
     for (who, sees) in [(&ada, &all[..]), (&bob, &all[..]), (&cy, &all[..]), (&eve, &all[1..])] {
         assert_eq!(ids(&who.get(&messages).await.ok()), sees);
@@ -179,9 +194,14 @@ async fn an_explicit_channel_is_for_its_members() {
     send(&bob, &channel, json!({ "sender": "agent.bob", "payload": {} })).await;
     eve.post(&messages, json!({ "sender": "agent.eve", "payload": {} })).await.refused(403, "not_a_member");
     eve.get(&messages).await.refused(403, "not_a_member");
-    ada.post(&messages, json!({ "sender": "agent.ada", "to": "agent.eve", "payload": {} })).await.refused(403, "not_a_member");
+    ada.post(&messages, json!({ "sender": "agent.ada", "to": "agent.eve", "payload": {} }))
+        .await
+        .refused(403, "not_a_member");
     // That it is there, and who is on it, everybody on the intent may know.
-    assert_eq!(eve.get(&format!("/channels/{channel}")).await.ok()["members"], json!(["agent.ada", "agent.bob"]));
+    assert_eq!(
+        eve.get(&format!("/channels/{channel}")).await.ok()["members"],
+        json!(["agent.ada", "agent.bob"])
+    );
     assert_eq!(eve.get(&format!("/intents/{intent}/channels")).await.ok().as_array().unwrap().len(), 1);
     ada.patch(&format!("/channels/{channel}"), json!({ "members": ["agent.ada", "agent.eve"] })).await.ok();
     assert_eq!(eve.get(&messages).await.ok().as_array().unwrap().len(), 1);
@@ -194,9 +214,12 @@ async fn an_explicit_channel_is_for_its_members() {
 async fn a_role_is_resolved_when_the_message_is_sent() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
-    let (_, channel) = talk(&ada, json!({ "member_policy": "explicit", "members": ["agent.ada", "agent.b1", "agent.b2"] })).await;
+    let (_, channel) =
+        talk(&ada, json!({ "member_policy": "explicit", "members": ["agent.ada", "agent.b1", "agent.b2"] }))
+            .await;
     let messages = format!("/channels/{channel}/messages");
-    let ask = json!({ "sender": "agent.ada", "to": "role:billing", "message_type": "request", "payload": {} });
+    let ask =
+        json!({ "sender": "agent.ada", "to": "role:billing", "message_type": "request", "payload": {} });
     ada.post(&messages, ask.clone()).await.refused(422, "no_recipient");
     let mut holders = Vec::new();
     for id in ["agent.b1", "agent.b2", "agent.outside", "agent.drains"] {
@@ -218,7 +241,9 @@ async fn a_role_is_resolved_when_the_message_is_sent() {
     late.post("/agents/register", json!({ "agent_id": "agent.late", "role_id": "billing" })).await.ok();
     ada.patch(&format!("/channels/{channel}"), json!({ "member_policy": "intent" })).await.ok();
     assert_eq!(ids(&late.get(&messages).await.ok()), [""; 0]);
-    late.post(&format!("{messages}/{id}/reply"), json!({ "sender": "agent.late" })).await.refused(403, "forbidden");
+    late.post(&format!("{messages}/{id}/reply"), json!({ "sender": "agent.late" }))
+        .await
+        .refused(403, "forbidden");
     for (n, holder) in ["agent.b1", "agent.b2"].iter().zip(&holders) {
         holder.post(&format!("{messages}/{id}/reply"), json!({ "sender": n, "payload": {} })).await.is(201);
     }
@@ -250,9 +275,11 @@ async fn an_expired_message_is_no_longer_delivered() {
     let bob = world.agent("agent.bob").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let messages = format!("/channels/{channel}/messages");
-    let m = |kind: &str| json!({
-        "sender": "agent.ada", "to": "agent.bob", "message_type": kind, "payload": {}, "expires_at": "2026-11-21T08:01:00Z"
-    });
+    let m = |kind: &str| {
+        json!({
+            "sender": "agent.ada", "to": "agent.bob", "message_type": kind, "payload": {}, "expires_at": "2026-11-21T08:01:00Z"
+        })
+    };
     let request = send(&ada, &channel, m("request")).await["id"].as_str().unwrap().to_owned();
     let answered = send(&ada, &channel, m("request")).await["id"].as_str().unwrap().to_owned();
     let notify = send(&ada, &channel, m("notify")).await["id"].as_str().unwrap().to_owned();
@@ -276,11 +303,17 @@ async fn an_expired_message_is_no_longer_delivered() {
         assert!(ids(&ada.get(&messages).await.ok()).contains(&request), "its sender sees what became of it");
         let late = bob.post(&format!("{messages}/{request}/reply"), json!({ "sender": "agent.bob" })).await;
         late.refused(409, "message_expired");
-        bob.patch(&format!("{messages}/{notify}"), json!({ "status": "read" })).await.refused(409, "message_expired");
+        bob.patch(&format!("{messages}/{notify}"), json!({ "status": "read" }))
+            .await
+            .refused(409, "message_expired");
     }
     ada.post(&messages, m("notify")).await.refused(422, "already_expired");
     let naive = json!({ "sender": "agent.ada", "payload": {}, "expires_at": "2026-11-21T08:02:00" });
-    assert_eq!(send(&ada, &channel, naive).await["expires_at"], "2026-11-21T08:02:00.000000Z", "taken as UTC");
+    assert_eq!(
+        send(&ada, &channel, naive).await["expires_at"],
+        "2026-11-21T08:02:00.000000Z",
+        "taken as UTC"
+    );
     let wrong = json!({ "sender": "agent.ada", "payload": {}, "expires_at": "tomorrow" });
     ada.post(&messages, wrong).await.refused(422, "invalid_request");
     world.pass(60).await;
@@ -295,7 +328,8 @@ async fn only_recipients_mark_a_message_read() {
     let eve = world.agent("agent.eve").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let messages = format!("/channels/{channel}/messages");
-    let direct = send(&ada, &channel, json!({ "sender": "agent.ada", "to": "agent.bob", "payload": {} })).await;
+    let direct =
+        send(&ada, &channel, json!({ "sender": "agent.ada", "to": "agent.bob", "payload": {} })).await;
     let path = format!("{messages}/{}", direct["id"].as_str().unwrap());
     let read = json!({ "status": "read" });
     ada.patch(&path, read.clone()).await.refused(403, "forbidden");
@@ -310,7 +344,9 @@ async fn only_recipients_mark_a_message_read() {
     assert_eq!(bob.patch(&path, read.clone()).await.ok(), marked, "again changes nothing");
     assert_eq!(ada.get(&path).await.ok(), marked);
     // Everybody but its sender can read a broadcast.
-    let all = send(&ada, &channel, json!({ "sender": "agent.ada", "message_type": "broadcast", "payload": {} })).await;
+    let all =
+        send(&ada, &channel, json!({ "sender": "agent.ada", "message_type": "broadcast", "payload": {} }))
+            .await;
     let path = format!("{messages}/{}", all["id"].as_str().unwrap());
     ada.patch(&path, read.clone()).await.refused(403, "forbidden");
     bob.patch(&path, read.clone()).await.ok();
@@ -332,13 +368,25 @@ async fn cursors_continue_whatever_they_are_made_of() {
         sent.push(message["id"].as_str().unwrap().to_owned());
     }
     assert_eq!(ids(&ada.get(&messages).await.ok()), sent);
-    assert_eq!(ids(&ada.get(&format!("{messages}?limit=3")).await.ok()), sent[7..], "the newest, oldest first");
+    assert_eq!(
+        ids(&ada.get(&format!("{messages}?limit=3")).await.ok()),
+        sent[7..],
+        "the newest, oldest first"
+    );
     assert_eq!(ids(&ada.get(&format!("{messages}?since={}&limit=3", sent[3])).await.ok()), sent[4..7]);
     assert_eq!(ids(&ada.get(&format!("{messages}?since={}", sent[9])).await.ok()), [""; 0]);
-    for time in ["2026-11-21T08:00:04Z", "2026-11-21T08:00:04.000000", "2026-11-21T09:00:04%2B01:00", "2026-11-21T09:00:04+01:00"] {
+    for time in [
+        "2026-11-21T08:00:04Z",
+        "2026-11-21T08:00:04.000000",
+        "2026-11-21T09:00:04%2B01:00",
+        "2026-11-21T09:00:04+01:00",
+    ] {
         assert_eq!(ids(&ada.get(&format!("{messages}?since={time}")).await.ok()), sent[4..], "{time}");
     }
-    assert_eq!(ids(&ada.get(&format!("{messages}?since=2026-01-01T00:00:00Z&limit=2")).await.ok()), sent[..2]);
+    assert_eq!(
+        ids(&ada.get(&format!("{messages}?since=2026-01-01T00:00:00Z&limit=2")).await.ok()),
+        sent[..2]
+    );
     assert_eq!(ids(&ada.get(&format!("{messages}?since=2027-01-01T00:00:00Z")).await.ok()), [""; 0]);
     // Page by page with the cursor of the page before.
     let (mut cursor, mut seen) = ("cur_0".to_owned(), Vec::new());
@@ -386,13 +434,18 @@ async fn the_oldest_are_evicted_and_cursors_survive_it() {
     for _ in 0..2 {
         // Before the sweep and after: the same.
         assert_eq!(ids(&ada.get(&messages).await.ok()), sent[5..]);
-        assert_eq!(ids(&ada.get(&format!("{messages}?since={}", sent[0])).await.ok()), sent[5..], "an evicted cursor");
+        assert_eq!(
+            ids(&ada.get(&format!("{messages}?since={}", sent[0])).await.ok()),
+            sent[5..],
+            "an evicted cursor"
+        );
         assert_eq!(ids(&ada.get(&format!("{messages}?since={}", sent[6])).await.ok()), sent[7..]);
         ada.get(&format!("{messages}/{}", sent[4])).await.refused(404, "not_found");
         assert_eq!(ada.get(&format!("/channels/{channel}")).await.ok()["message_count"], 8);
         world.sweep().await;
     }
-    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&world.ctx().pool).await.unwrap();
+    let rows: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(rows, 3, "they are gone from the table too");
     ada.patch(&format!("/channels/{channel}"), json!({ "options": { "max_messages": 1 } })).await.ok();
     assert_eq!(ids(&ada.get(&messages).await.ok()), sent[7..]);
@@ -407,9 +460,10 @@ async fn a_long_poll_answers_as_soon_as_there_is_something() {
     let (_, channel) = talk(&ada, json!({})).await;
     let (polled, other) = (channel.clone(), channel.clone());
     let waiter = bob.clone();
-    let poll = tokio::spawn(async move {
-        waiter.get(&format!("/channels/{polled}/messages?since=cur_0&wait=30")).await
-    });
+    let poll =
+        tokio::spawn(
+            async move { waiter.get(&format!("/channels/{polled}/messages?since=cur_0&wait=30")).await },
+        );
     tokio::time::sleep(Duration::from_millis(150)).await;
     send(&ada, &other, json!({ "sender": "agent.ada", "to": "agent.cy", "payload": {} })).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -445,7 +499,9 @@ async fn a_name_that_is_not_there_yet_opens_a_channel() {
     assert_eq!(channel["member_policy"], "intent");
     assert_eq!(channel["message_count"], 2);
     // Closed, the name opens another.
-    ada.patch(&format!("/channels/{}", channel["id"].as_str().unwrap()), json!({ "status": "closed" })).await.ok();
+    ada.patch(&format!("/channels/{}", channel["id"].as_str().unwrap()), json!({ "status": "closed" }))
+        .await
+        .ok();
     let third = ada.post(&path, json!({ "sender": "agent.ada", "payload": {} })).await.is(201);
     assert_ne!(third["channel_id"], first["channel_id"]);
     world.end().await;
@@ -483,11 +539,17 @@ async fn a_batch_is_sent_each_for_itself() {
     let good = |n: u32| json!({ "sender": "agent.ada", "payload": { "n": n } });
     let all = ada.post(&path, json!({ "messages": [good(1), good(2)] })).await.is(201);
     assert_eq!(all["sent"], 2);
-    let bad = [json!({ "sender": "agent.bob" }), json!({ "sender": "agent.ada", "payload": [] }), json!(7), json!({ "sender": "agent.ada", "to": "role:x" })];
+    let bad = [
+        json!({ "sender": "agent.bob" }),
+        json!({ "sender": "agent.ada", "payload": [] }),
+        json!(7),
+        json!({ "sender": "agent.ada", "to": "role:x" }),
+    ];
     let mixed: Vec<Value> = bad.iter().cloned().chain([good(3)]).collect();
     let reply = ada.once("b").post(&path, json!({ "messages": mixed })).await.is(207);
     assert_eq!((reply["sent"].as_u64(), reply["refused"].as_u64()), (Some(1), Some(4)));
-    let codes: Vec<&str> = reply["results"].as_array().unwrap().iter().filter_map(|r| r["error"]["code"].as_str()).collect();
+    let codes: Vec<&str> =
+        reply["results"].as_array().unwrap().iter().filter_map(|r| r["error"]["code"].as_str()).collect();
     assert_eq!(codes, ["may_not_act_as", "invalid_request", "invalid_request", "no_recipient"]);
     assert_eq!(reply["results"][4]["message"]["payload"], json!({ "n": 3 }));
     // A retry sends nothing twice.
@@ -496,7 +558,8 @@ async fn a_batch_is_sent_each_for_itself() {
     let numbers: Vec<Value> = (0..300).map(|n| good(n + 10)).collect();
     ada.post(&path, json!({ "messages": numbers })).await.is(201);
     let list = ada.get(&format!("/channels/{channel}/messages")).await.ok();
-    let order: Vec<u64> = list.as_array().unwrap().iter().map(|m| m["payload"]["n"].as_u64().unwrap()).collect();
+    let order: Vec<u64> =
+        list.as_array().unwrap().iter().map(|m| m["payload"]["n"].as_u64().unwrap()).collect();
     assert_eq!(order, [1, 2, 3].into_iter().chain(10..310).collect::<Vec<_>>());
     ada.post(&path, json!({ "messages": [] })).await.refused(422, "invalid_request");
     ada.post(&path, json!({ "messages": vec![good(0); 1001] })).await.refused(422, "invalid_request");
@@ -524,7 +587,10 @@ async fn audited_messages_are_in_the_log() {
         "to": "agent.bob", "payload": { "question": "v?" }
     });
     assert_eq!(event["payload"], payload);
-    assert_eq!(ada.get(&format!("/intents/{intent}/events?trace_id={trace}")).await.ok().as_array().unwrap().len(), 1);
+    assert_eq!(
+        ada.get(&format!("/intents/{intent}/events?trace_id={trace}")).await.ok().as_array().unwrap().len(),
+        1
+    );
     // What cannot be hashed without loss is refused, not half sent.
     let messages = format!("/channels/{channel}/messages");
     let big = r#"{"sender":"agent.ada","payload":{"n":9007199254740993}}"#.to_owned();
@@ -566,14 +632,19 @@ async fn bad_messages_are_refused_with_a_word_on_what_to_do() {
     raw("nonsense".to_owned()).await.refused(400, "invalid_json");
     raw(r#"{"sender":"agent.ada","payload":{}} trailing"#.to_owned()).await.refused(400, "invalid_json");
     raw(r#"{"sender":"agent.ada","payload":{"x":"\ud800"}}"#.to_owned()).await.refused(400, "invalid_json");
-    raw(r#"{"sender":"agent.ada","payload":{"x":"a\u0000b"}}"#.to_owned()).await.refused(422, "nul_character");
+    raw(r#"{"sender":"agent.ada","payload":{"x":"a\u0000b"}}"#.to_owned())
+        .await
+        .refused(422, "nul_character");
     raw(r#"{"sender":"agent\u0000ada","payload":{}}"#.to_owned()).await.refused(422, "nul_character");
     let deep = format!(r#"{{"sender":"agent.ada","payload":{{"x":{}{}}}}}"#, "[".repeat(70), "]".repeat(70));
     raw(deep).await.refused(422, "too_deep");
-    let deepest = format!(r#"{{"sender":"agent.ada","payload":{{"x":{}{}}}}}"#, "[".repeat(62), "]".repeat(62));
+    let deepest =
+        format!(r#"{{"sender":"agent.ada","payload":{{"x":{}{}}}}}"#, "[".repeat(62), "]".repeat(62));
     raw(deepest).await.is(201);
     for payload in ["[]", "\"x\"", "7", "true"] {
-        let refused = raw(format!(r#"{{"sender":"agent.ada","payload":{payload}}}"#)).await.refused(422, "invalid_request");
+        let refused = raw(format!(r#"{{"sender":"agent.ada","payload":{payload}}}"#))
+            .await
+            .refused(422, "invalid_request");
         assert_eq!(refused["detail"][0]["loc"], json!(["body", "payload"]));
     }
     let wrong = raw(r#"{"sender":5,"payload":{}}"#.to_owned()).await.refused(422, "invalid_request");
@@ -581,10 +652,18 @@ async fn bad_messages_are_refused_with_a_word_on_what_to_do() {
     let missing = raw(r#"{"payload":{}}"#.to_owned()).await.refused(422, "invalid_request");
     assert_eq!(missing["errors"][0]["type"], "missing");
     assert_eq!(missing["errors"][0]["loc"], json!(["body", "sender"]));
-    raw(json!({ "sender": "agent.ada", "payload": { "x": "y".repeat(300_000) } }).to_string()).await.refused(413, "too_large");
-    raw(json!({ "sender": "agent.ada", "metadata": { "x": "y".repeat(20_000) } }).to_string()).await.refused(413, "too_large");
-    raw(json!({ "sender": "agent.ada", "payload": { "x": "y".repeat(3_000_000) } }).to_string()).await.refused(413, "too_large");
-    ada.post("/channels/chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/messages", json!({ "sender": "agent.ada" })).await.refused(404, "not_found");
+    raw(json!({ "sender": "agent.ada", "payload": { "x": "y".repeat(300_000) } }).to_string())
+        .await
+        .refused(413, "too_large");
+    raw(json!({ "sender": "agent.ada", "metadata": { "x": "y".repeat(20_000) } }).to_string())
+        .await
+        .refused(413, "too_large");
+    raw(json!({ "sender": "agent.ada", "payload": { "x": "y".repeat(3_000_000) } }).to_string())
+        .await
+        .refused(413, "too_large");
+    ada.post("/channels/chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/messages", json!({ "sender": "agent.ada" }))
+        .await
+        .refused(404, "not_found");
     ada.post("/channels/nonsense/messages", json!({ "sender": "agent.ada" })).await.refused(404, "not_found");
     assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 1);
     world.end().await;

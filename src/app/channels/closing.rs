@@ -30,9 +30,16 @@ pub(crate) async fn close(
 }
 
 /// Closes every open channel of an intent that is resolved, and expires what is pending (RFC-0021 §7.1).
-pub(crate) async fn close_of_intent(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line, actor: &str) -> Outcome<()> {
+pub(crate) async fn close_of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
     let reason = CloseReason::IntentResolved;
-    for (id, name) in rows::close_all(conn, line.intent_id, reason, line.now(), purge_at(ctx, line.now())).await? {
+    for (id, name) in
+        rows::close_all(conn, line.intent_id, reason, line.now(), purge_at(ctx, line.now())).await?
+    {
         line.record(ctx, closed_event(id, &name, reason, actor));
     }
     pending::expire_on_intent(conn, line).await

@@ -79,7 +79,11 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outc
 }
 
 /// The channel of an intent that has this name and is stored as open.
-pub(crate) async fn find_open(conn: &mut PgConnection, intent_id: IntentId, name: &str) -> Outcome<Option<Channel>> {
+pub(crate) async fn find_open(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    name: &str,
+) -> Outcome<Option<Channel>> {
     let row = sqlx::query_as!(
         Row,
         r#"-- channels::find_open
@@ -171,7 +175,11 @@ pub(crate) async fn intents_with_member(conn: &mut PgConnection, agent: &str) ->
 }
 
 /// Takes an agent off the members of an intent's open channels; answers with those it was on.
-pub(crate) async fn remove_member(conn: &mut PgConnection, intent: IntentId, agent: &str) -> Outcome<Vec<Channel>> {
+pub(crate) async fn remove_member(
+    conn: &mut PgConnection,
+    intent: IntentId,
+    agent: &str,
+) -> Outcome<Vec<Channel>> {
     let ids = sqlx::query_scalar!(
         "-- channels::remove_member
          UPDATE channels SET members = array_remove(members, $2)
@@ -224,7 +232,8 @@ pub(crate) async fn close_all(
     )
     .fetch_all(conn)
     .await?;
-    let mut closed: Vec<(ChannelId, String)> = rows.into_iter().map(|row| (row.id.into(), row.name)).collect();
+    let mut closed: Vec<(ChannelId, String)> =
+        rows.into_iter().map(|row| (row.id.into(), row.name)).collect();
     closed.sort();
     Ok(closed)
 }
@@ -244,17 +253,24 @@ pub(crate) async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<V
 
 /// Says when a channel's time to live should be looked at next.
 pub(crate) async fn look_again(conn: &mut PgConnection, id: ChannelId, at: Option<Timestamp>) -> Outcome<()> {
-    sqlx::query!("-- channels::look_again\n UPDATE channels SET ttl_check_at = $2 WHERE id = $1", id.uuid(), at)
-        .execute(conn)
-        .await?;
+    sqlx::query!(
+        "-- channels::look_again\n UPDATE channels SET ttl_check_at = $2 WHERE id = $1",
+        id.uuid(),
+        at
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 
 /// Channels that have had more messages than they keep.
 pub(crate) async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
-    let ids = sqlx::query_scalar!("-- channels::over_limit\n SELECT id FROM channels WHERE over_limit LIMIT $1", limit)
-        .fetch_all(pool)
-        .await?;
+    let ids = sqlx::query_scalar!(
+        "-- channels::over_limit\n SELECT id FROM channels WHERE over_limit LIMIT $1",
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
     Ok(ids)
 }
 
@@ -309,11 +325,16 @@ pub(crate) async fn claim_purge(conn: &mut PgConnection, id: uuid::Uuid) -> Outc
 
 /// A channel's messages are gone: with a deleted one goes the channel itself.
 pub(crate) async fn purged(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()> {
-    let gone = sqlx::query!("-- channels::delete\n DELETE FROM channels WHERE id = $1 AND deleted_at IS NOT NULL", id)
-        .execute(&mut *conn)
-        .await?;
+    let gone = sqlx::query!(
+        "-- channels::delete\n DELETE FROM channels WHERE id = $1 AND deleted_at IS NOT NULL",
+        id
+    )
+    .execute(&mut *conn)
+    .await?;
     if gone.rows_affected() == 0 {
-        sqlx::query!("-- channels::purged\n UPDATE channels SET purge_at = NULL WHERE id = $1", id).execute(conn).await?;
+        sqlx::query!("-- channels::purged\n UPDATE channels SET purge_at = NULL WHERE id = $1", id)
+            .execute(conn)
+            .await?;
     }
     Ok(())
 }

@@ -61,8 +61,14 @@ impl<'a> Batch<'a> {
             ctx,
             desks,
             round,
-            originals: originals.into_iter().map(|message| ((message.channel_id, message.id), message)).collect(),
-            done: done.into_iter().map(|kept| ((kept.principal_id.clone(), kept.key.clone()), kept)).collect(),
+            originals: originals
+                .into_iter()
+                .map(|message| ((message.channel_id, message.id), message))
+                .collect(),
+            done: done
+                .into_iter()
+                .map(|kept| ((kept.principal_id.clone(), kept.key.clone()), kept))
+                .collect(),
             doing: HashMap::new(),
             expected: HashMap::new(),
             messages: Vec::new(),
@@ -86,18 +92,22 @@ impl<'a> Batch<'a> {
         let intent = command.intent_id;
         let standing = self.desks.standing(intent, &command.draft.sender);
         let channel = self.desks.get(intent).and_then(|desk| desk.channels.get(&command.channel_id));
-        let channel = channel.filter(|_| standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
-        let original = command.draft.correlation_id.and_then(|id| self.originals.get(&(command.channel_id, id)));
+        let channel =
+            channel.filter(|_| standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
+        let original =
+            command.draft.correlation_id.and_then(|id| self.originals.get(&(command.channel_id, id)));
         let holders = self.desks.holders(self.round, intent, command.draft.to.as_deref(), now);
         let case = Case { channel, standing, holders: &holders, original, strict: self.ctx.settings.strict };
         let ruling = judge(&command.draft, case, now)?;
-        let audit = channel.options.audit.then(|| audited(self.ctx, channel, &command.draft, &ruling)).transpose()?;
+        let audit =
+            channel.options.audit.then(|| audited(self.ctx, channel, &command.draft, &ruling)).transpose()?;
         let answers = original.map(|original| (original.channel_id, original.id, intent));
 
         let desk = self.desks.get_mut(intent).ok_or_else(lost)?;
         self.expected.entry(intent).or_insert(desk.tail.seq);
         let channel = desk.channels.get_mut(&command.channel_id).ok_or_else(lost)?;
-        let message = Arc::new(compose(self.ctx, &mut desk.tail, channel, command.draft.clone(), ruling, now)?);
+        let message =
+            Arc::new(compose(self.ctx, &mut desk.tail, channel, command.draft.clone(), ruling, now)?);
         if let Some(mut draft) = audit {
             draft.payload.insert("message_id".to_owned(), Value::from(message.id.to_string()));
             let id = EventId::mint(now, &*self.ctx.chance);
@@ -115,7 +125,11 @@ impl<'a> Batch<'a> {
         let name = (command.principal.clone(), once.key.clone());
         if let Some((fingerprint, message)) = self.doing.get(&name) {
             let same = *fingerprint == once.fingerprint;
-            return if same { Ok(Some(Judged::Sent(Arc::clone(message)))) } else { Err(once.mismatch().into()) };
+            return if same {
+                Ok(Some(Judged::Sent(Arc::clone(message))))
+            } else {
+                Err(once.mismatch().into())
+            };
         }
         let Some(done) = self.done.get(&name) else { return Ok(None) };
         if done.fingerprint != once.fingerprint {
@@ -144,7 +158,8 @@ impl<'a> Batch<'a> {
             let tail = self.desks.get(*intent)?.tail.clone();
             Some(Advance { intent_id: *intent, expected: *expected, tail })
         };
-        let on: HashSet<(IntentId, ChannelId)> = self.messages.iter().map(|m| (m.intent_id, m.channel_id)).collect();
+        let on: HashSet<(IntentId, ChannelId)> =
+            self.messages.iter().map(|m| (m.intent_id, m.channel_id)).collect();
         Writing {
             advances: self.expected.iter().filter_map(advance).collect(),
             messages: self.messages.iter().map(Arc::as_ref).collect(),

@@ -65,7 +65,12 @@ impl Desks {
     }
 
     /// Reads what the commands need and what is not remembered.
-    pub async fn prepare(&mut self, conn: &mut PgConnection, commands: &[&Command], now: Timestamp) -> Outcome<Round> {
+    pub async fn prepare(
+        &mut self,
+        conn: &mut PgConnection,
+        commands: &[&Command],
+        now: Timestamp,
+    ) -> Outcome<Round> {
         if self.desks.len() > DESKS {
             self.desks.clear();
         }
@@ -83,7 +88,12 @@ impl Desks {
             None => none,
             Some(desk) if desk.listed => desk.standings.get(agent).copied().unwrap_or(none),
             Some(desk) => {
-                let facts = Facts { created_by: &desk.created_by, policy: Policy::Open, has_entries: false, own: None };
+                let facts = Facts {
+                    created_by: &desk.created_by,
+                    policy: Policy::Open,
+                    has_entries: false,
+                    own: None,
+                };
                 standing(agent, facts)
             }
         }
@@ -107,10 +117,15 @@ impl Desks {
         round: &mut Round,
     ) -> Outcome<()> {
         let known = |command: &&&Command| {
-            self.desks.get(&command.intent_id).is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
+            self.desks
+                .get(&command.intent_id)
+                .is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
         };
-        let mut ids: Vec<uuid::Uuid> =
-            commands.iter().filter(|command| !known(command)).map(|command| command.channel_id.uuid()).collect();
+        let mut ids: Vec<uuid::Uuid> = commands
+            .iter()
+            .filter(|command| !known(command))
+            .map(|command| command.channel_id.uuid())
+            .collect();
         if ids.is_empty() {
             return Ok(());
         }
@@ -135,7 +150,8 @@ impl Desks {
         .await?;
         for row in rows {
             let head = row.head_hash.map(TryInto::try_into).transpose();
-            let head = head.map_err(|_| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))?;
+            let head =
+                head.map_err(|_| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))?;
             let tail = Tail { seq: row.last_seq, sequence: row.sequence, head, at: row.last_at };
             let intent_id = IntentId::from(row.intent_id);
             let channel = Channel::try_from(Row {
@@ -189,7 +205,9 @@ impl Desks {
             let holders = round.holders.iter().map(|agent| agent.agent_id.as_str());
             let agents = std::iter::once(command.draft.sender.as_str()).chain(holders);
             let known = |agent: &str| {
-                desk.standings.get(agent).is_some_and(|standing| standing.until.is_none_or(|until| until > now))
+                desk.standings
+                    .get(agent)
+                    .is_some_and(|standing| standing.until.is_none_or(|until| until > now))
             };
             asked.extend(agents.filter(|agent| !known(agent)).map(|agent| (command.intent_id, agent)));
         }

@@ -92,7 +92,8 @@ impl Deed for Sending {
                 (Ok(()), Trial::Reloaded) => Trial::Locked,
                 (Ok(()), Trial::Locked) => break,
                 (Err(AppError::Unavailable(why)), _) => {
-                    left.iter().for_each(|index| answers[*index] = Some(Err(AppError::Unavailable(why.clone()))));
+                    left.iter()
+                        .for_each(|index| answers[*index] = Some(Err(AppError::Unavailable(why.clone()))));
                     break;
                 }
                 // An idempotency key that was used before, most likely: under the locks it is looked up.
@@ -158,12 +159,15 @@ impl Sending {
 
 fn locks(commands: &[&Command]) -> Vec<i64> {
     let intents = commands.iter().map(|command| lock_key(command.intent_id));
-    let keys = commands.iter().filter_map(|c| c.once.as_ref().map(|once| idempotency::lock_key(&c.principal, &once.key)));
+    let keys = commands
+        .iter()
+        .filter_map(|c| c.once.as_ref().map(|once| idempotency::lock_key(&c.principal, &once.key)));
     intents.chain(keys).collect()
 }
 
 async fn done_before(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Vec<Kept>> {
-    let claims = commands.iter().filter_map(|c| c.once.as_ref().map(|once| (c.principal.as_str(), once.key.as_str())));
+    let claims =
+        commands.iter().filter_map(|c| c.once.as_ref().map(|once| (c.principal.as_str(), once.key.as_str())));
     let (principals, keys): (Vec<&str>, Vec<&str>) = claims.unzip();
     if keys.is_empty() { Ok(Vec::new()) } else { idempotency::find_all(conn, &principals, &keys).await }
 }
@@ -190,21 +194,31 @@ async fn settle(
     now: Timestamp,
 ) -> Outcome<Settled> {
     let round = desks.prepare(conn, commands, now).await?;
-    let answered: Vec<(ChannelId, MessageId)> =
-        commands.iter().filter_map(|command| Some((command.channel_id, command.draft.correlation_id?))).collect();
+    let answered: Vec<(ChannelId, MessageId)> = commands
+        .iter()
+        .filter_map(|command| Some((command.channel_id, command.draft.correlation_id?)))
+        .collect();
     let originals =
         if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
     let mut batch = Batch::new(ctx, desks, &round, originals, done);
     let judged = commands.iter().map(|command| (command.intent_id, batch.take(command, now))).collect();
     let intents = batch.intents();
-    let passed = if intents.is_empty() { Default::default() } else { batch.writing().write(conn, now).await? };
+    let passed =
+        if intents.is_empty() { Default::default() } else { batch.writing().write(conn, now).await? };
     let (messages, events) = batch.written();
     Ok(Settled { judged, passed, fresh: round.fresh, intents, messages, events })
 }
 
 impl Settled {
     /// Tells the feed what is committed, and answers what is certain.
-    fn conclude(self, ctx: &Ctx, desks: &mut Desks, left: &[usize], trial: Trial, answers: &mut [Option<Answer>]) {
+    fn conclude(
+        self,
+        ctx: &Ctx,
+        desks: &mut Desks,
+        left: &[usize],
+        trial: Trial,
+        answers: &mut [Option<Answer>],
+    ) {
         let Self { judged, passed, fresh, intents, messages, events } = self;
         for intent in intents.iter().filter(|intent| !passed.contains(intent)) {
             // The line has gone on without this writer.
@@ -324,7 +338,9 @@ async fn open_with(
     let mut channel = match channel.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
         // Somebody else has just opened it.
         Some(channel) => channel,
-        None => channels::open(&mut tx, ctx, &mut line, &seat, &draft.sender, ChannelAsk::implicit(name)).await?,
+        None => {
+            channels::open(&mut tx, ctx, &mut line, &seat, &draft.sender, ChannelAsk::implicit(name)).await?
+        }
     };
     let case = Case {
         channel: &channel,
@@ -344,8 +360,15 @@ async fn open_with(
 }
 
 /// Those who hold the role that a draft addresses and can read the intent.
-async fn holders(conn: &mut PgConnection, draft: &Draft, intent: IntentId, now: Timestamp) -> Outcome<Vec<String>> {
-    let Some(role) = draft.to.as_deref().and_then(|to| to.strip_prefix("role:")) else { return Ok(Vec::new()) };
+async fn holders(
+    conn: &mut PgConnection,
+    draft: &Draft,
+    intent: IntentId,
+    now: Timestamp,
+) -> Outcome<Vec<String>> {
+    let Some(role) = draft.to.as_deref().and_then(|to| to.strip_prefix("role:")) else {
+        return Ok(Vec::new());
+    };
     let agents = super::agents::holding(conn, &[role]).await?;
     let at_work = agents.iter().filter(|agent| agent.status_at(now).takes_work());
     let asked: Vec<(IntentId, &str)> = at_work.map(|agent| (intent, agent.agent_id.as_str())).collect();

@@ -136,7 +136,8 @@ impl Writing<'_> {
     /// Writes the parts of those intents whose lines still end where they are believed to; answers with those intents.
     pub async fn write(&self, conn: &mut PgConnection, now: Timestamp) -> Outcome<HashSet<IntentId>> {
         let overfull: Vec<Uuid> = self.overfull();
-        let plain = self.events.is_empty() && self.answered.is_empty() && self.kept.is_empty() && overfull.is_empty();
+        let plain =
+            self.events.is_empty() && self.answered.is_empty() && self.kept.is_empty() && overfull.is_empty();
         let passed = if plain && !self.messages.iter().any(|m| waits(m)) {
             statement!(self, "",).fetch_all(conn).await?
         } else {
@@ -149,16 +150,25 @@ impl Writing<'_> {
     /// then evicts all that are.
     fn overfull(&self) -> Vec<Uuid> {
         let marks = |m: &&&Message, c: &Channel| {
-            m.channel_id == c.id && (m.number % MARK_EVERY == 0 || m.number == c.options.max_messages.saturating_add(1))
+            m.channel_id == c.id
+                && (m.number % MARK_EVERY == 0 || m.number == c.options.max_messages.saturating_add(1))
         };
         let over = self.channels.iter().filter(|c| c.floor() > 0);
         over.filter(|c| self.messages.iter().any(|m| marks(&m, c))).map(|c| c.id.uuid()).collect()
     }
 
     /// As [`Self::write`], with what waits and what was answered, the log, and idempotency keys.
-    async fn write_more(&self, conn: &mut PgConnection, overfull: &[Uuid], now: Timestamp) -> Outcome<Vec<Uuid>> {
-        let payloads =
-            self.events.iter().map(|event| canonical::text(&event.payload)).collect::<Result<Vec<String>, _>>()?;
+    async fn write_more(
+        &self,
+        conn: &mut PgConnection,
+        overfull: &[Uuid],
+        now: Timestamp,
+    ) -> Outcome<Vec<Uuid>> {
+        let payloads = self
+            .events
+            .iter()
+            .map(|event| canonical::text(&event.payload))
+            .collect::<Result<Vec<String>, _>>()?;
         let passed = statement!(
             self,
             r", waiting AS (

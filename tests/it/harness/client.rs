@@ -28,7 +28,8 @@ impl Reply {
         if self.text.is_empty() {
             return Value::Null;
         }
-        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{}: not JSON ({e}): {}", self.asked, self.text))
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|e| panic!("{}: not JSON ({e}): {}", self.asked, self.text))
     }
 
     /// Requires a status; the body.
@@ -58,7 +59,11 @@ impl Reply {
         assert_eq!(body["request_id"], self.headers["x-request-id"].to_str().unwrap());
         if status == 409 {
             // A client takes these letters for a conflict about one (contract 3.5).
-            assert!(!self.text.to_lowercase().contains("lease"), "a 409 speaks of what it is not about: {}", self.text);
+            assert!(
+                !self.text.to_lowercase().contains("lease"),
+                "a 409 speaks of what it is not about: {}",
+                self.text
+            );
         }
         body
     }

@@ -97,7 +97,9 @@ impl World {
             "ENTENTE_BIND" => Some("127.0.0.1:0".to_owned()),
             "ENTENTE_WORKERS" => Some("1".to_owned()),
             "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" => Some("0".to_owned()),
-            "ENTENTE_RATE_PER_SECOND" if !settings.iter().any(|(key, _)| *key == name) => Some("0".to_owned()),
+            "ENTENTE_RATE_PER_SECOND" if !settings.iter().any(|(key, _)| *key == name) => {
+                Some("0".to_owned())
+            }
             _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
         });
         let mut parts = Parts::real(config.unwrap(), Cluster::get().options(&database));
@@ -163,8 +165,10 @@ impl World {
     pub async fn end(self) {
         self.sweep().await;
         assert_eq!(self.sweep().await, 0, "something is still due after everything was done");
-        let logs: Vec<uuid::Uuid> =
-            sqlx::query_scalar("SELECT DISTINCT intent_id FROM events").fetch_all(&self.ctx().pool).await.unwrap();
+        let logs: Vec<uuid::Uuid> = sqlx::query_scalar("SELECT DISTINCT intent_id FROM events")
+            .fetch_all(&self.ctx().pool)
+            .await
+            .unwrap();
         for intent in logs {
             self.check_log(intent.into()).await;
         }
