@@ -42,6 +42,7 @@ impl fmt::Debug for OsChance {
 }
 
 impl Chance for OsChance {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads chance")]
     #[expect(
         clippy::expect_used,
         reason = "without random numbers no id and no key can be made; there is no way on"

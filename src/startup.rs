@@ -33,7 +33,7 @@ use crate::telemetry::Metrics;
 use crate::{app, db};
 
 /// How long the database may take to be there when the server starts: in a composition both start together.
-const DATABASE_WAIT: Duration = Duration::from_secs(60);
+const DATABASE_WAIT: Duration = Duration::from_mins(1);
 
 /// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
 /// a closing one (contract 3.2), so the server must be the more patient side.
@@ -195,7 +195,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
     }
 }
 
-fn share(config: &Config, ctx: app::Ctx, sends: Sends, database_up: Arc<AtomicBool>, tasks: &Tasks) -> Doors {
+fn share(config: &Config, ctx: Ctx, sends: Sends, database_up: Arc<AtomicBool>, tasks: &Tasks) -> Doors {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
     Doors {

@@ -1,4 +1,4 @@
-//! What the server says about itself: its log and its metrics (`/metrics`, OpenMetrics text).
+//! What the server says about itself: its log and its metrics (`/metrics`, `OpenMetrics` text).
 //!
 //! Levels: ERROR means a person should look, WARN that something was borne, INFO the life of the server, DEBUG single
 //! requests. An error is logged once, where it is handled. Keys, payloads and secrets are never logged.
@@ -158,7 +158,7 @@ impl Metrics {
         Self { registry: Arc::new(registry), ..metrics }
     }
 
-    /// The metrics as OpenMetrics text.
+    /// The metrics as `OpenMetrics` text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

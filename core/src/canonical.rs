@@ -31,6 +31,13 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> Digest {
     Sha256::digest(bytes).into()
 }
 
+/// Bytes in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
+}
+
 /// A digest on the wire: `sha256:` and base64url without padding (contract 13).
 #[must_use]
 pub fn show(digest: &Digest) -> String {

@@ -49,7 +49,7 @@ impl Idempotency {
 
     /// The key was used before, for something else.
     #[must_use]
-    pub fn mismatch(&self) -> Refusal {
+    pub fn mismatch() -> Refusal {
         Refusal::new(
             Code::IdempotencyMismatch,
             "This Idempotency-Key was already used with another request. Use a new key for a new request.",

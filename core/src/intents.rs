@@ -198,7 +198,7 @@ impl Intent {
     pub fn patched(&self, change: &Change, now: Timestamp) -> Result<Self, Refusal> {
         match change {
             Change::Patches { patches } => {
-                patches.iter().try_for_each(|p| crate::canonical::exact(&p.value))?
+                patches.iter().try_for_each(|p| crate::canonical::exact(&p.value))?;
             }
             Change::Merge { state } => state.values().try_for_each(crate::canonical::exact)?,
         }

@@ -161,7 +161,8 @@ impl TryFrom<Row> for Agent {
     type Error = AppError;
 
     fn try_from(row: Row) -> Outcome<Self> {
-        let seconds = |n: i32| u32::try_from(n).map_err(|_| unknown("number of seconds", &n.to_string()));
+        let seconds =
+            |n: i32| u32::try_from(n).map_err(|_too_large| unknown("number of seconds", &n.to_string()));
         let heartbeat_config =
             match (row.interval_seconds, row.unhealthy_after_seconds, row.dead_after_seconds) {
                 (Some(interval), Some(unhealthy), Some(dead)) => Some(HeartbeatConfig {

@@ -120,7 +120,7 @@ impl Waiting<'_> {
     fn hear(&mut self, record: &Record) {
         match record {
             Record::Message { message, .. } if self.answers(message) => {
-                self.responses.push(Message::clone(message))
+                self.responses.push(Message::clone(message));
             }
             Record::Receipt { receipt, .. } if receipt.message_id == self.request.id => {
                 self.expired |= receipt.kind == ReceiptKind::Expired;

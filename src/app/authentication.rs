@@ -66,8 +66,7 @@ fn public_id(ctx: &Ctx, presented: &str, digest: &Digest) -> Option<String> {
 
 /// What a seeded key of `entente dev` is looked up by: a digest of itself.
 pub(crate) fn seeded_id(digest: &Digest) -> String {
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("seed:{hex}")
+    format!("seed:{}", entente_core::canonical::hex(digest))
 }
 
 fn verify(secret: &str, hash: &str) -> bool {

@@ -204,7 +204,9 @@ impl Row {
 }
 
 fn digest(bytes: Vec<u8>) -> Outcome<Digest> {
-    bytes.try_into().map_err(|_| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))
+    bytes
+        .try_into()
+        .map_err(|_other_length| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))
 }
 
 impl TryFrom<Row> for Event {

@@ -38,7 +38,7 @@ pub(crate) async fn find<T: DeserializeOwned>(
     .await?;
     let Some(row) = row else { return Ok(None) };
     if row.fingerprint != once.fingerprint {
-        return Err(once.mismatch().into());
+        return Err(Idempotency::mismatch().into());
     }
     Ok(Some(serde_json::from_str(&row.outcome)?))
 }

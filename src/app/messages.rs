@@ -169,7 +169,7 @@ impl Row {
         Ok(Message {
             id: row.id.into(),
             number: u32::try_from(row.number)
-                .map_err(|_| unknown("message number", &row.number.to_string()))?,
+                .map_err(|_too_large| unknown("message number", &row.number.to_string()))?,
             seq: row.seq,
             channel_id: row.channel_id.into(),
             intent_id: row.intent_id.into(),

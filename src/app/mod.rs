@@ -209,7 +209,7 @@ impl Ctx {
     }
 }
 
-/// The database's version as PostgreSQL counts it: 150018 is 15.18.
+/// The database's version as `PostgreSQL` counts it: 150018 is 15.18.
 ///
 /// # Errors
 /// The database.

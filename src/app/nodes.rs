@@ -4,20 +4,18 @@
 //! What is woken reads for itself. A lost wake-up costs a moment, because every server also looks around by itself
 //! (`streams::look_around`, `keys::refresh`).
 
-use std::collections::HashSet;
-
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, NodeId};
 
 use super::{Ctx, Outcome};
 
-/// The PostgreSQL channel that servers wake each other on.
+/// The `PostgreSQL` channel that servers wake each other on.
 pub const TOPIC: &str = "entente";
 
 /// Seconds without a sign after which a server is taken to be gone.
 const GONE_AFTER_SECONDS: f64 = 10.0;
 
-/// Bytes of a notification's text; PostgreSQL takes fewer than 8,000.
+/// Bytes of a notification's text; `PostgreSQL` takes fewer than 8,000.
 const PAYLOAD_BYTES: usize = 7_900;
 
 /// Says that this server is there; answers whether others are. A server that was not there before wakes the others, so
@@ -44,7 +42,7 @@ pub async fn sign(ctx: &Ctx, node: NodeId, started_at: Timestamp) -> Outcome<boo
     .fetch_one(&ctx.pool)
     .await?;
     if row.fresh && row.peers {
-        wake(ctx, node, &HashSet::new()).await?;
+        wake(ctx, node, []).await?;
     }
     Ok(row.peers)
 }
@@ -63,7 +61,7 @@ pub async fn leave(ctx: &Ctx, node: NodeId) -> Outcome<()> {
 ///
 /// # Errors
 /// The database.
-pub async fn wake(ctx: &Ctx, node: NodeId, intents: &HashSet<IntentId>) -> Outcome<()> {
+pub async fn wake(ctx: &Ctx, node: NodeId, intents: impl IntoIterator<Item = IntentId>) -> Outcome<()> {
     let mut payloads = vec![node.to_string()];
     for intent in intents {
         let word = format!(" {intent}");

@@ -50,5 +50,5 @@ impl Turns {
 /// The intent as an event met it, replayed from the beginning of its log.
 async fn before(conn: &mut PgConnection, event: &Event) -> Outcome<Option<Intent>> {
     let log = events::changes_before(conn, event.intent_id, event.seq).await?;
-    log.iter().try_fold(None, |intent, event| replay(intent, event)).map_err(AppError::Inconsistent)
+    log.iter().try_fold(None, replay).map_err(AppError::Inconsistent)
 }

@@ -60,7 +60,7 @@ async fn pulse(ctx: &Ctx, up: &AtomicBool, stopping: &CancellationToken) {
         ctx.metrics.database_up.set(i64::from(alive.is_ok()));
         match (was, alive) {
             (true, Err(failure)) => {
-                tracing::error!(error = %failure, "the database is gone; requests get 503 until it is back")
+                tracing::error!(error = %failure, "the database is gone; requests get 503 until it is back");
             }
             (false, Ok(())) => tracing::info!("the database is there"),
             (true, Ok(())) | (false, Err(_)) => {}

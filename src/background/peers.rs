@@ -39,7 +39,7 @@ pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
         while let Some(mut touched) = stop.run_until_cancelled(task.feed.touched()).await {
             sleep(COALESCE).await;
             touched.extend(task.feed.take_touched());
-            if let Err(failure) = nodes::wake(&task, node, &touched).await {
+            if let Err(failure) = nodes::wake(&task, node, touched).await {
                 note("peers wake", &failure);
             }
         }

@@ -16,7 +16,7 @@ pub struct Arguments {
 enum Command {
     /// Run a server in production: explicit configuration, nothing guessed
     Serve,
-    /// Run a server for development: a private PostgreSQL, and a fresh key printed
+    /// Run a server for development: a private `PostgreSQL`, and a fresh key printed
     Dev(run::Dev),
 }
 

@@ -18,10 +18,10 @@ use crate::telemetry;
 /// The arguments of `entente dev`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// Where to listen [default: ENTENTE_BIND or 127.0.0.1:8080]
+    /// Where to listen [default: `ENTENTE_BIND` or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     bind: Option<SocketAddr>,
-    /// Where the private PostgreSQL keeps its data
+    /// Where the private `PostgreSQL` keeps its data
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Make a principal with this literal key, for local use; may be repeated
@@ -99,18 +99,17 @@ fn announce(what: &str, new: &NewKey) {
     }
 }
 
-/// Starts a server, and a private PostgreSQL for it if it has no other.
+/// Starts a server, and a private `PostgreSQL` for it if it has no other.
 pub(super) async fn start(
     config: Config,
     seeded_keys: bool,
 ) -> Result<(Server, Option<Private>), Box<dyn std::error::Error + Send + Sync>> {
-    let (database, private) = match &config.database_url {
-        Some(url) => (db::options(url).map_err(|_may_hold_a_password| StartError::Url)?, None),
-        None => {
-            let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
-            let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
-            (private.options(), Some(private))
-        }
+    let (database, private) = if let Some(url) = &config.database_url {
+        (db::options(url).map_err(|_may_hold_a_password| StartError::Url)?, None)
+    } else {
+        let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
+        let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
+        (private.options(), Some(private))
     };
     match Server::start(Parts { seeded_keys, ..Parts::real(config, database) }).await {
         Ok(server) => Ok((server, private)),

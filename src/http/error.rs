@@ -18,7 +18,7 @@ const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
 /// A failure on its way to the client.
 #[derive(Debug)]
 pub struct Problem {
-    refusal: Refusal,
+    refusal: Box<Refusal>,
     /// Seconds after which it is worth trying again.
     pub retry_after: Option<u64>,
     /// The methods that the path has, on a 405.
@@ -38,7 +38,7 @@ impl fmt::Display for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, retry_after: None, allow: None, request_id: String::new() }
+        Self { refusal: Box::new(refusal), retry_after: None, allow: None, request_id: String::new() }
     }
 }
 
@@ -73,16 +73,19 @@ impl Problem {
     }
 
     /// The same, of the request with this id.
+    #[must_use]
     pub fn of_request(self, request_id: String) -> Self {
         Self { request_id, ..self }
     }
 
     /// The body, for a failure that is a part of a reply.
+    #[must_use]
     pub fn body(&self) -> ProblemBody {
         ProblemBody::new(&self.refusal, status(self.refusal.code), "")
     }
 
     /// The response, with the request's id in its body.
+    #[must_use]
     pub fn response(&self, request_id: &str) -> HttpResponse {
         let status = status(self.refusal.code);
         let body = ProblemBody::new(&self.refusal, status, request_id);
@@ -114,6 +117,7 @@ impl ResponseError for Problem {
 }
 
 /// The status of a refusal.
+#[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
         Code::InvalidJson | Code::IfMatchRequired => StatusCode::BAD_REQUEST,

@@ -29,6 +29,7 @@ pub struct RequestIds(AtomicU64);
 
 impl RequestIds {
     /// Ids from a random start on.
+    #[must_use]
     pub fn new(start: u64) -> Self {
         Self(AtomicU64::new(start))
     }

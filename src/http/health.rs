@@ -54,7 +54,7 @@ async fn ready(doors: web::Data<Doors>) -> Reply {
 
 /// What the server counts
 ///
-/// OpenMetrics text, for Prometheus.
+/// `OpenMetrics` text, for Prometheus.
 #[utoipa::path(tag = "server", security(()), responses(
     (status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text")))]
 #[get("/metrics")]

@@ -93,7 +93,7 @@ impl<'a> IntentBody<'a> {
     }
 }
 
-/// A 200 with the intent and its version as ETag.
+/// A 200 with the intent and its version as `ETag`.
 fn shown(intent: &Intent, asker: &Asker) -> Reply {
     let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;

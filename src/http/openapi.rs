@@ -1,4 +1,4 @@
-//! The OpenAPI document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
+//! The `OpenAPI` document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
 //! there. The document is collected from the handlers; a test compares it with `openapi/entente.json`.
 
 use std::sync::Arc;
@@ -181,6 +181,9 @@ async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<
 }
 
 /// What is said of a route that is not there: a wrong method gets 405, all else 404.
+///
+/// # Errors
+/// Always: that is its answer.
 pub async fn unknown(request: HttpRequest, doors: web::Data<super::Doors>) -> Reply {
     if let Some(methods) = doors.document.methods(request.path())
         && request.method() != Method::OPTIONS

@@ -1,5 +1,7 @@
 //! The tests through the door: a real server on a real PostgreSQL, raw JSON over real sockets, time in the test's hand.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
+
 mod access;
 mod agents;
 mod asks;

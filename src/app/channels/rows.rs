@@ -30,7 +30,8 @@ impl TryFrom<Row> for Channel {
     type Error = AppError;
 
     fn try_from(row: Row) -> Outcome<Self> {
-        let number = |n: i32| u32::try_from(n).map_err(|_| unknown("channel option", &n.to_string()));
+        let number =
+            |n: i32| u32::try_from(n).map_err(|_too_large| unknown("channel option", &n.to_string()));
         Ok(Self {
             id: row.id.into(),
             intent_id: row.intent_id.into(),

@@ -128,12 +128,12 @@ impl<'a> Batch<'a> {
             return if same {
                 Ok(Some(Judged::Sent(Arc::clone(message))))
             } else {
-                Err(once.mismatch().into())
+                Err(entente_core::idempotency::Idempotency::mismatch().into())
             };
         }
         let Some(done) = self.done.get(&name) else { return Ok(None) };
         if done.fingerprint != once.fingerprint {
-            return Err(once.mismatch().into());
+            return Err(entente_core::idempotency::Idempotency::mismatch().into());
         }
         Ok(Some(Judged::Done(Arc::new(serde_json::from_str(&done.outcome)?))))
     }
@@ -193,7 +193,7 @@ pub(crate) fn compose(
     let (seq, at) = tail.advance(now);
     channel.message_count += 1;
     channel.last_message_at = Some(at);
-    let number = u32::try_from(channel.message_count).map_err(|_| lost())?;
+    let number = u32::try_from(channel.message_count).map_err(|_too_many| lost())?;
     Ok(Message {
         id: MessageId::mint(at, number, &*ctx.chance),
         number,

@@ -150,8 +150,9 @@ impl Desks {
         .await?;
         for row in rows {
             let head = row.head_hash.map(TryInto::try_into).transpose();
-            let head =
-                head.map_err(|_| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))?;
+            let head = head.map_err(|_other_length| {
+                AppError::Inconsistent("a stored hash has not 32 bytes".to_owned())
+            })?;
             let tail = Tail { seq: row.last_seq, sequence: row.sequence, head, at: row.last_at };
             let intent_id = IntentId::from(row.intent_id);
             let channel = Channel::try_from(Row {

@@ -9,7 +9,7 @@ mod batch;
 mod desks;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use entente_core::access::Level;
@@ -89,7 +89,6 @@ impl Deed for Sending {
             }
             trial = match (tried, trial) {
                 (Ok(()), Trial::Remembered) => Trial::Reloaded,
-                (Ok(()), Trial::Reloaded) => Trial::Locked,
                 (Ok(()), Trial::Locked) => break,
                 (Err(AppError::Unavailable(why)), _) => {
                     left.iter()
@@ -97,7 +96,7 @@ impl Deed for Sending {
                     break;
                 }
                 // An idempotency key that was used before, most likely: under the locks it is looked up.
-                (Err(_), Trial::Remembered | Trial::Reloaded) => Trial::Locked,
+                (Ok(()), Trial::Reloaded) | (Err(_), Trial::Remembered | Trial::Reloaded) => Trial::Locked,
                 (Err(failure), Trial::Locked) => {
                     self.singly(desks, &commands, &left, &mut answers, &failure).await;
                     break;
@@ -176,9 +175,9 @@ async fn done_before(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<
 struct Settled {
     judged: Vec<(IntentId, Judged)>,
     /// The intents that were written to.
-    passed: std::collections::HashSet<IntentId>,
+    passed: HashSet<IntentId>,
     /// The intents of which this very round has read.
-    fresh: std::collections::HashSet<IntentId>,
+    fresh: HashSet<IntentId>,
     /// The intents that should have been written to.
     intents: Vec<IntentId>,
     messages: Vec<Arc<Message>>,
@@ -203,8 +202,7 @@ async fn settle(
     let mut batch = Batch::new(ctx, desks, &round, originals, done);
     let judged = commands.iter().map(|command| (command.intent_id, batch.take(command, now))).collect();
     let intents = batch.intents();
-    let passed =
-        if intents.is_empty() { Default::default() } else { batch.writing().write(conn, now).await? };
+    let passed = if intents.is_empty() { HashSet::new() } else { batch.writing().write(conn, now).await? };
     let (messages, events) = batch.written();
     Ok(Settled { judged, passed, fresh: round.fresh, intents, messages, events })
 }
@@ -243,7 +241,7 @@ impl Settled {
 fn publish(
     ctx: &Ctx,
     desks: &Desks,
-    passed: &std::collections::HashSet<IntentId>,
+    passed: &HashSet<IntentId>,
     messages: &[Arc<Message>],
     events: &[Event],
 ) {
@@ -270,6 +268,7 @@ pub struct Sends(GroupCommit<Sending>);
 
 impl Sends {
     /// Starts the writers, which work with this context.
+    #[must_use]
     pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
         Self(GroupCommit::start(Sending { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
     }

@@ -78,7 +78,7 @@ macro_rules! column {
     };
 }
 
-/// The statement, with what `$more` adds to it. PostgreSQL's cost of a statement is mostly its parts, so the usual one
+/// The statement, with what `$more` adds to it. `PostgreSQL`'s cost of a statement is mostly its parts, so the usual one
 /// carries only what every message needs.
 macro_rules! statement {
     ($writing:ident, $more:tt, $($argument:expr),* $(,)?) => {
@@ -151,7 +151,8 @@ impl Writing<'_> {
     fn overfull(&self) -> Vec<Uuid> {
         let marks = |m: &&&Message, c: &Channel| {
             m.channel_id == c.id
-                && (m.number % MARK_EVERY == 0 || m.number == c.options.max_messages.saturating_add(1))
+                && (m.number.is_multiple_of(MARK_EVERY)
+                    || m.number == c.options.max_messages.saturating_add(1))
         };
         let over = self.channels.iter().filter(|c| c.floor() > 0);
         over.filter(|c| self.messages.iter().any(|m| marks(&m, c))).map(|c| c.id.uuid()).collect()

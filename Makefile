@@ -1,0 +1,59 @@
+# What people do with this project. `make help` lists it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# Queries are checked against the recorded schema in .sqlx; `make sqlx` records it anew.
+export SQLX_OFFLINE := true
+
+.PHONY: help setup run demo test unit clients check lint sqlx sqlx-check bless deny bench soak clean
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+
+setup: ## Install what a fresh machine lacks: PostgreSQL's programs, the Python clients
+	@scripts/setup.sh
+
+run: setup ## A server for development, with a private PostgreSQL and a fresh key
+	@cargo run --release -- dev
+
+demo: setup ## The whole story end to end, as a transcript
+	@cargo run --release -- demo
+
+test: setup check unit clients ## Everything that must hold: lints, tests, foreign clients
+
+unit: setup ## The tests in Rust: the law's properties, and everything through the door
+	cargo test --workspace
+
+clients: setup ## Unmodified foreign clients against a real server
+	cargo build
+	.venv/bin/python -m pytest -q tests/clients
+
+check: lint sqlx-check ## Formatting, lints, documentation, checked SQL
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
+
+sqlx: ## Record every query and its types in .sqlx, from the migrations
+	@scripts/sqlx.sh
+
+sqlx-check:
+	@scripts/sqlx.sh --check
+
+bless: ## Write openapi/entente.json anew
+	cargo run --quiet -- openapi > openapi/entente.json.tmp
+	mv openapi/entente.json.tmp openapi/entente.json
+
+deny: ## Licences, advisories and sources of the dependencies (cargo install cargo-deny)
+	cargo deny check
+
+bench: setup ## Load runs beside PostgreSQL itself; the table goes to bench-results/
+	cargo bench --bench load
+
+soak: setup ## The crash ledger for longer: 200 kills
+	ENTENTE_KILLS=200 cargo test --release --test it -- --ignored --nocapture soak
+
+clean: ## Remove what was built; a private PostgreSQL's data stays
+	cargo clean
+	rm -rf .venv

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs what a fresh machine lacks to build, run and test: a C compiler, PostgreSQL's programs, the Python clients.
+# Does nothing, quickly, when all is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+has_postgres() {
+  for dir in "${ENTENTE_PG_BIN:-}" "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin \
+    /usr/pgsql-*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin \
+    /Applications/Postgres.app/Contents/Versions/*/bin; do
+    [ -x "$dir/initdb" ] && return
+  done
+  command -v initdb >/dev/null
+}
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+packages=()
+has_postgres || packages+=(postgresql postgresql-contrib)
+command -v cc >/dev/null || packages+=(build-essential)
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
+
+if [ ${#packages[@]} -gt 0 ]; then
+  echo "installing: ${packages[*]}"
+  if command -v apt-get >/dev/null; then
+    # Debian starts a cluster of its own with the package; Entente starts one for itself, so leave that out.
+    as_root mkdir -p /etc/postgresql-common
+    [ -e /etc/postgresql-common/createcluster.conf ] ||
+      echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+    as_root apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+  elif command -v brew >/dev/null; then
+    brew install postgresql@17 python3
+  else
+    echo "cannot install them here; install PostgreSQL 15 or newer, a C compiler and Python 3 yourself" >&2
+    exit 1
+  fi
+fi
+
+stamp=.venv/.installed
+if [ ! -e "$stamp" ] || [ tests/clients/requirements.txt -nt "$stamp" ]; then
+  echo "installing the Python clients into .venv"
+  python3 -m venv .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+  touch "$stamp"
+fi
