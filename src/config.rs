@@ -25,13 +25,13 @@ pub struct Config {
     pub bind: SocketAddr,
     /// HTTP worker threads.
     pub workers: usize,
-    /// The `PostgreSQL` to use; `None` for a private one.
+    /// The PostgreSQL to use; `None` for a private one.
     pub database_url: Option<String>,
     /// Connections to it at the most.
     pub database_connections: u32,
-    /// Where a private `PostgreSQL` lives; `None` for the user's usual place.
+    /// Where a private PostgreSQL lives; `None` for the user's usual place.
     pub data_dir: Option<PathBuf>,
-    /// Where the `PostgreSQL` binaries are; `None` to look for them.
+    /// Where the PostgreSQL binaries are; `None` to look for them.
     pub pg_bin: Option<PathBuf>,
     /// What is logged, in the notation of `tracing`'s filter.
     pub log: String,
@@ -223,4 +223,12 @@ impl Config {
                 .or_else(|| file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()))
         })
     }
+}
+
+/// The key that the client commands send: from the environment only, because every user of a machine can read its
+/// command lines.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this file is the one that reads the environment")]
+pub fn api_key() -> Option<String> {
+    std::env::var("ENTENTE_API_KEY").ok().filter(|key| !key.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Entente: the coordination server for AI agents, one binary over `PostgreSQL`.
+//! Entente: the coordination server for AI agents, one binary over PostgreSQL.
 //!
 //! The floors, from the top: doors (`http`, `cli`) parse, authenticate and shape replies; deeds (`app`) each do one thing
 //! in one transaction, and own all SQL; the law (`entente_core`) decides. `feed` tells followers what was committed,

@@ -3,6 +3,7 @@
 //! Levels: ERROR means a person should look, WARN that something was borne, INFO the life of the server, DEBUG single
 //! requests. An error is logged once, where it is handled. Keys, payloads and secrets are never logged.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -16,10 +17,17 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 
+/// What libraries say that is of no use here: the HTTP library reports each stream that is broken on purpose
+/// (contract 11.4) as an error, and tells at each start what it starts on.
+const QUIET: &str = "actix_http::h1=off,actix_server=warn";
+
 /// Starts the log, for the whole process. To be called once, by the program's entry.
 pub fn init(config: &Config) {
-    let filter = EnvFilter::try_new(&config.log).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = format!("{QUIET},{}", config.log);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A file or a pipe gets no colours; a terminal does, unless NO_COLOR says otherwise.
+    let log = if std::io::stderr().is_terminal() { log } else { log.with_ansi(false) };
     // A second subscriber (in tests) is no reason to fail.
     let _already = match config.log_format {
         LogFormat::Human => log.with_target(false).try_init(),

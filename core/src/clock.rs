@@ -1,6 +1,6 @@
 //! Time as an argument: the one timestamp type, how it is read and how it is written.
 //!
-//! A timestamp has microsecond precision because that is what `PostgreSQL` keeps; anything finer would change when
+//! A timestamp has microsecond precision because that is what PostgreSQL keeps; anything finer would change when
 //! it is stored and read back, and with it every hash over it. The real clock lives in the server
 //! (`src/startup.rs`), the hand-turned one in the tests.
 
@@ -27,7 +27,7 @@ pub fn rfc3339(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// The same moment without an offset, as the `OpenIntent` Python SDK compares it (contract 3.6).
+/// The same moment without an offset, as the OpenIntent Python SDK compares it (contract 3.6).
 #[must_use]
 pub fn naive(at: Timestamp) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()

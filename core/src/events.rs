@@ -17,7 +17,7 @@ use crate::refusal::{Code, Refusal};
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $wire:literal;)+) => {
         /// The events that the server itself records. Clients may post any type; theirs are marked [`Event::posted`].
-        /// On an intent only types that the `OpenIntent` SDK can read are recorded (contract 5.6); the house log has more.
+        /// On an intent only types that the OpenIntent SDK can read are recorded (contract 5.6); the house log has more.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[$doc])* $name,)+ }
 

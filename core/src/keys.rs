@@ -89,7 +89,7 @@ pub enum Dialect {
     /// RFC 3339 with `Z`, every event type under its own name.
     #[serde(rename = "standard")]
     Standard,
-    /// What the `OpenIntent` Python SDK 0.17 can read: naive times, only the event types it knows.
+    /// What the OpenIntent Python SDK 0.17 can read: naive times, only the event types it knows.
     #[serde(rename = "openintent-py")]
     OpenIntentPython,
 }

@@ -1,6 +1,7 @@
 //! Telling whose key is presented. A key is looked up by its public part, verified once against its slow hash, and then
 //! remembered (`caller.rs`). A key of the wrong form or with a wrong checksum costs no look-up; an unknown one no hash.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
@@ -24,6 +25,7 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         None => {}
     }
     let Some(public_id) = public_id(ctx, presented, &digest) else { return Err(unauthenticated()) };
+    let seen = ctx.grants.seen();
     let mut connection = ctx.pool.acquire().await?;
     let found = find_by_public_id(&mut connection, &public_id).await?;
     drop(connection);
@@ -45,9 +47,17 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         ctx.grants.refuse(digest);
         return Err(unauthenticated());
     }
-    let grant = Arc::new(Grant::new(found.key, found.kind));
+    let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     ctx.grants.remember(digest, &grant);
-    Ok(grant)
+    if ctx.grants.seen() != seen {
+        // Keys changed while this one was verified, perhaps this one, and it was not remembered yet when the changed
+        // ones were forgotten.
+        let mut connection = ctx.pool.acquire().await?;
+        let current = find_by_public_id(&mut connection, &public_id).await?;
+        let change = current.map_or(i64::MAX, |found| found.changed_seq);
+        ctx.grants.forget(&HashMap::from([(public_id, change)]));
+    }
+    if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated()) }
 }
 
 fn unauthenticated() -> AppError {

@@ -37,6 +37,8 @@ pub struct Grant {
     pub key: Key,
     /// What kind of being its principal is.
     pub kind: Kind,
+    /// The last change of the key that this knows of.
+    changed_seq: i64,
     void: AtomicBool,
     full_at: AtomicU64,
     used_at: AtomicI64,
@@ -46,10 +48,11 @@ pub struct Grant {
 impl Grant {
     /// A grant for a key that was just verified.
     #[must_use]
-    pub fn new(key: Key, kind: Kind) -> Self {
+    pub fn new(key: Key, kind: Kind, changed_seq: i64) -> Self {
         Self {
             key,
             kind,
+            changed_seq,
             void: AtomicBool::new(false),
             full_at: AtomicU64::new(0),
             used_at: AtomicI64::new(0),
@@ -174,11 +177,14 @@ impl Grants {
         known.insert(presented, what);
     }
 
-    /// Forgets keys by their public ids; whoever still holds one of them finds it void.
-    pub fn forget(&self, public_ids: &[String]) {
+    /// Forgets keys that have changed since they were verified, by their public ids; whoever still holds one of them
+    /// finds it void.
+    pub fn forget(&self, changed: &HashMap<String, i64>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, what| match what {
-            Remembered::Verified(grant) if public_ids.contains(&grant.key.public_id) => {
+            Remembered::Verified(grant)
+                if changed.get(&grant.key.public_id).is_some_and(|change| *change > grant.changed_seq) =>
+            {
                 grant.void.store(true, Ordering::Release);
                 false
             }

@@ -1,6 +1,8 @@
 //! Keys: making, rotating and revoking them. Table `keys`. Telling who presents one is `authentication.rs`; the keys that
 //! the house makes by itself are `seeds.rs`.
 
+use std::collections::HashMap;
+
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
@@ -164,7 +166,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec
         "-- keys::list
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, p.kind
+                k.last_used_at, k.changed_seq, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.principal_id = $1 ORDER BY k.id",
         principal_id
     )
@@ -187,9 +189,11 @@ pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
     .fetch_all(&ctx.pool)
     .await?;
     let Some(last) = rows.last().map(|row| row.changed_seq) else { return Ok(()) };
-    let changed: Vec<String> = rows.into_iter().map(|row| row.public_id).collect();
-    ctx.grants.forget(&changed);
+    let changed: HashMap<String, i64> =
+        rows.into_iter().map(|row| (row.public_id, row.changed_seq)).collect();
+    // In this order, so that who verifies a key meanwhile can tell that it may have changed.
     ctx.grants.set_seen(last);
+    ctx.grants.forget(&changed);
     Ok(())
 }
 
@@ -229,6 +233,7 @@ struct Row {
     expires_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
     rotated_from: Option<uuid::Uuid>,
+    changed_seq: i64,
     last_used_at: Option<Timestamp>,
     kind: String,
 }
@@ -241,6 +246,8 @@ pub(crate) struct Found {
     pub secret_hash: String,
     /// What kind of being its principal is.
     pub kind: Kind,
+    /// Its last change, in the order of all changes of keys.
+    pub changed_seq: i64,
 }
 
 impl TryFrom<Row> for Found {
@@ -268,18 +275,20 @@ impl TryFrom<Row> for Found {
                 last_used_at: row.last_used_at,
             },
             secret_hash: row.secret_hash,
+            changed_seq: row.changed_seq,
             kind: Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
         })
     }
 }
 
+/// A key by the part that it is looked up by.
 pub(crate) async fn find_by_public_id(conn: &mut PgConnection, public_id: &str) -> Outcome<Option<Found>> {
     let row = sqlx::query_as!(
         Row,
         "-- keys::find_by_public_id
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, p.kind
+                k.last_used_at, k.changed_seq, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = $1",
         public_id
     )
@@ -288,7 +297,6 @@ pub(crate) async fn find_by_public_id(conn: &mut PgConnection, public_id: &str) 
     row.map(Found::try_from).transpose()
 }
 
-/// A key by the part that it is looked up by.
 /// A key that the caller may rotate or revoke: its own, or any with the scope `admin`.
 async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outcome<Key> {
     let row = sqlx::query_as!(
@@ -296,7 +304,7 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
         "-- keys::reachable
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, p.kind
+                k.last_used_at, k.changed_seq, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.id = $1",
         id.uuid()
     )

@@ -14,6 +14,7 @@ pub mod authentication;
 pub mod caller;
 pub mod channels;
 pub mod departures;
+pub mod diagnosis;
 pub mod events;
 pub mod heartbeats;
 pub mod idempotency;
@@ -209,7 +210,7 @@ impl Ctx {
     }
 }
 
-/// The database's version as `PostgreSQL` counts it: 150018 is 15.18.
+/// The database's version as PostgreSQL counts it: 150018 is 15.18.
 ///
 /// # Errors
 /// The database.

@@ -9,13 +9,13 @@ use entente_core::ids::{IntentId, NodeId};
 
 use super::{Ctx, Outcome};
 
-/// The `PostgreSQL` channel that servers wake each other on.
+/// The PostgreSQL channel that servers wake each other on.
 pub const TOPIC: &str = "entente";
 
 /// Seconds without a sign after which a server is taken to be gone.
 const GONE_AFTER_SECONDS: f64 = 10.0;
 
-/// Bytes of a notification's text; `PostgreSQL` takes fewer than 8,000.
+/// Bytes of a notification's text; PostgreSQL takes fewer than 8,000.
 const PAYLOAD_BYTES: usize = 7_900;
 
 /// Says that this server is there; answers whether others are. A server that was not there before wakes the others, so

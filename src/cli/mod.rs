@@ -1,6 +1,17 @@
-//! The command line. `serve` and `dev` run a server; the client commands talk to one like any other client.
+//! The command line. `serve`, `dev` and `demo` run a server, `migrate` and `doctor` look after its database; the client
+//! commands talk to a server like any other client. It decides nothing: what a command may do is the server's to say.
 
+mod agents;
+mod database;
+mod demo;
+mod intents;
+mod messages;
+mod output;
+mod principals;
+mod remote;
 mod run;
+mod tail;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -16,12 +27,40 @@ pub struct Arguments {
 enum Command {
     /// Run a server in production: explicit configuration, nothing guessed
     Serve,
-    /// Run a server for development: a private `PostgreSQL`, and a fresh key printed
+    /// Run a server for development: a private PostgreSQL, and a fresh key printed
     Dev(run::Dev),
+    /// See the whole story end to end, on a server of its own
+    Demo(demo::Demo),
+    /// Bring the database's schema up to date
+    Migrate,
+    /// Examine the configuration and the database, and say what to do
+    Doctor,
+    #[command(name = "principal")]
+    Principals(principals::Principals),
+    #[command(name = "key")]
+    Keys(principals::Keys),
+    Whoami(principals::Whoami),
+    #[command(name = "agent")]
+    Agents(agents::Agents),
+    #[command(name = "intent")]
+    Intents(intents::Intents),
+    #[command(name = "channel")]
+    Channels(intents::Channels),
+    Send(messages::Send),
+    Ask(messages::Ask),
+    Reply(messages::Reply),
+    Messages(messages::Messages),
+    Tail(tail::Tail),
+    Verify(verify::Verify),
+    /// Print the OpenAPI document
+    Openapi,
 }
 
+/// What went wrong, for people.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 /// What every command answers with.
-pub type Done = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+pub type Done = Result<(), Failure>;
 
 /// Runs the command that the arguments name.
 ///
@@ -31,5 +70,21 @@ pub async fn run(arguments: Arguments) -> Done {
     match arguments.command {
         Command::Serve => run::serve().await,
         Command::Dev(dev) => run::dev(dev).await,
+        Command::Demo(demo) => demo.run().await,
+        Command::Migrate => database::migrate().await,
+        Command::Doctor => database::doctor().await,
+        Command::Principals(principals) => principals.run().await,
+        Command::Keys(keys) => keys.run().await,
+        Command::Whoami(whoami) => whoami.run().await,
+        Command::Agents(agents) => agents.run().await,
+        Command::Intents(intents) => intents.run().await,
+        Command::Channels(channels) => channels.run().await,
+        Command::Send(send) => send.run().await,
+        Command::Ask(ask) => ask.run().await,
+        Command::Reply(reply) => reply.run().await,
+        Command::Messages(messages) => messages.run().await,
+        Command::Tail(tail) => tail.run().await,
+        Command::Verify(verify) => verify.run(),
+        Command::Openapi => verify::openapi(),
     }
 }

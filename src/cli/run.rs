@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use entente_core::principals::Kind;
+use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Done;
+use super::{Done, Failure};
 use crate::app::keys::NewKey;
 use crate::app::seeds;
 use crate::config::Config;
@@ -21,7 +22,7 @@ pub struct Dev {
     /// Where to listen [default: `ENTENTE_BIND` or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     bind: Option<SocketAddr>,
-    /// Where the private `PostgreSQL` keeps its data
+    /// Where the private PostgreSQL keeps its data
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Make a principal with this literal key, for local use; may be repeated
@@ -99,18 +100,26 @@ fn announce(what: &str, new: &NewKey) {
     }
 }
 
-/// Starts a server, and a private `PostgreSQL` for it if it has no other.
-pub(super) async fn start(
-    config: Config,
-    seeded_keys: bool,
-) -> Result<(Server, Option<Private>), Box<dyn std::error::Error + Send + Sync>> {
-    let (database, private) = if let Some(url) = &config.database_url {
-        (db::options(url).map_err(|_may_hold_a_password| StartError::Url)?, None)
-    } else {
-        let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
-        let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
-        (private.options(), Some(private))
-    };
+/// How to reach the database, and the private PostgreSQL that it is, if it is one.
+pub(super) struct Database {
+    pub(super) options: PgConnectOptions,
+    pub(super) private: Option<Private>,
+}
+
+/// The database that the configuration names, else a private one, started.
+pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
+    if let Some(url) = &config.database_url {
+        let options = db::options(url).map_err(|_may_hold_a_password| StartError::Url)?;
+        return Ok(Database { options, private: None });
+    }
+    let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
+    let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
+    Ok(Database { options: private.options(), private: Some(private) })
+}
+
+/// Starts a server, and a private PostgreSQL for it if it has no other.
+pub(super) async fn start(config: Config, seeded_keys: bool) -> Result<(Server, Option<Private>), Failure> {
+    let Database { options: database, private } = database(&config).await?;
     match Server::start(Parts { seeded_keys, ..Parts::real(config, database) }).await {
         Ok(server) => Ok((server, private)),
         Err(failure) => {

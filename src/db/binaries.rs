@@ -1,9 +1,9 @@
-//! Finding `PostgreSQL`'s programs on this machine. Starting them is `private.rs`.
+//! Finding PostgreSQL's programs on this machine. Starting them is `private.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest `PostgreSQL` that Entente runs on.
+/// The oldest PostgreSQL that Entente runs on.
 const OLDEST: u32 = 15;
 
 /// Why there are none.
@@ -22,7 +22,7 @@ pub enum BinariesError {
     Nowhere(Vec<PathBuf>),
 }
 
-/// `PostgreSQL`'s programs.
+/// PostgreSQL's programs.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     /// The directory that they are in.

@@ -2,7 +2,7 @@
 //! start at once.
 
 use sqlx::PgPool;
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 
 /// The migrations, part of the binary.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
@@ -13,4 +13,15 @@ pub static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 /// The database cannot be reached, is older than 15, or has migrations that this binary does not know.
 pub async fn run(pool: &PgPool) -> Result<(), MigrateError> {
     MIGRATIONS.run(pool).await
+}
+
+/// The versions that were applied already.
+///
+/// # Errors
+/// The database cannot be reached.
+pub async fn applied(pool: &PgPool) -> Result<Vec<i64>, MigrateError> {
+    let mut connection = pool.acquire().await?;
+    connection.ensure_migrations_table(&MIGRATIONS.table_name).await?;
+    let applied = connection.list_applied_migrations(&MIGRATIONS.table_name).await?;
+    Ok(applied.into_iter().map(|migration| migration.version).collect())
 }

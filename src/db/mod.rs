@@ -16,7 +16,7 @@ use sqlx::{Connection as _, PgPool};
 /// come back is better off than one that hangs.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection that lay idle for longer is tested before it is used, so that a restart of `PostgreSQL` costs no
+/// A connection that lay idle for longer is tested before it is used, so that a restart of PostgreSQL costs no
 /// request; one in steady use is not, so that the hot path pays no extra round trip.
 const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
 
@@ -26,7 +26,7 @@ const STATEMENT_CACHE: usize = 400;
 /// Reads a `DATABASE_URL`.
 ///
 /// # Errors
-/// The text is no `PostgreSQL` URL. The message does not repeat it: it may hold a password.
+/// The text is no PostgreSQL URL. The message does not repeat it: it may hold a password.
 pub fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     PgConnectOptions::from_str(url)
 }

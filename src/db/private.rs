@@ -1,4 +1,4 @@
-//! A private `PostgreSQL` (design §5): found, initialised, started on a Unix socket, stopped with the server.
+//! A private PostgreSQL (design §5): found, initialised, started on a Unix socket, stopped with the server.
 //!
 //! It outlives a `kill -9` of the server; the next server on the same data directory adopts it. It never listens on
 //! TCP. Its socket lies in a directory that only its own user and root can enter, so connections need no password.
@@ -20,17 +20,17 @@ use super::binaries::{Binaries, BinariesError};
 
 /// The database's superuser and name inside a private cluster.
 const NAME: &str = "entente";
-/// How long `PostgreSQL` may take to accept connections; recovery after a crash is part of it.
+/// How long PostgreSQL may take to accept connections; recovery after a crash is part of it.
 const START_LIMIT: Duration = Duration::from_mins(2);
 /// Bytes of a Unix socket's path that every system takes.
 const SOCKET_PATH_BYTES: usize = 100;
-/// Bytes of `PostgreSQL`'s log at which a start begins a new one.
+/// Bytes of PostgreSQL's log at which a start begins a new one.
 const LOG_BYTES: u64 = 10 * 1024 * 1024;
 
-/// Why a private `PostgreSQL` could not be had.
+/// Why a private PostgreSQL could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateError {
-    /// `PostgreSQL`'s programs were not found.
+    /// PostgreSQL's programs were not found.
     #[error(transparent)]
     Binaries(#[from] BinariesError),
     /// A file or directory.
@@ -47,7 +47,7 @@ pub enum PrivateError {
          ENTENTE_DATA_DIR, or let both share one PostgreSQL with DATABASE_URL"
     )]
     InUse(PathBuf),
-    /// The user that `PostgreSQL` runs as cannot get there.
+    /// The user that PostgreSQL runs as cannot get there.
     #[error(
         "PostgreSQL does not run as root, and the user {user} cannot enter {dir}. Choose a data directory that it can \
          reach with --data-dir or ENTENTE_DATA_DIR"
@@ -71,7 +71,7 @@ pub enum PrivateError {
         /// The programs' version.
         installed: u32,
     },
-    /// A program of `PostgreSQL` failed.
+    /// A program of PostgreSQL failed.
     #[error("{program} failed:\n{output}")]
     Program {
         /// Which.
@@ -89,7 +89,7 @@ fn file(what: impl Into<String>) -> impl FnOnce(io::Error) -> PrivateError {
     move |source| PrivateError::File { what, source }
 }
 
-/// Whose processes and files `PostgreSQL`'s are, when Entente runs as root: `PostgreSQL` refuses to.
+/// Whose processes and files PostgreSQL's are, when Entente runs as root: PostgreSQL refuses to.
 #[derive(Debug, Clone)]
 struct Owner {
     name: String,
@@ -124,7 +124,7 @@ impl Owner {
     }
 }
 
-/// A private `PostgreSQL` that is running.
+/// A private PostgreSQL that is running.
 #[derive(Debug)]
 pub struct Private {
     binaries: Binaries,
@@ -150,7 +150,7 @@ impl Private {
         std::env::var_os("XDG_DATA_HOME").map_or_else(home, PathBuf::from).join("entente")
     }
 
-    /// Starts `PostgreSQL` in `dir`, or adopts the one that is running there. `settings` are added to its command line.
+    /// Starts PostgreSQL in `dir`, or adopts the one that is running there. `settings` are added to its command line.
     ///
     /// # Errors
     /// See [`PrivateError`]; each says what to do.
@@ -200,7 +200,7 @@ impl Private {
         format!("postgres://{NAME}@{host}:5432/{NAME}")
     }
 
-    /// Stops `PostgreSQL`: open transactions are rolled back, everything committed is kept.
+    /// Stops PostgreSQL: open transactions are rolled back, everything committed is kept.
     ///
     /// # Errors
     /// `pg_ctl` could not stop it.
@@ -211,7 +211,7 @@ impl Private {
         Ok(())
     }
 
-    /// Makes a directory that only `PostgreSQL`'s user can enter.
+    /// Makes a directory that only PostgreSQL's user can enter.
     fn own_dir(&self, dir: &Path) -> Result<(), PrivateError> {
         let failed = || file(format!("preparing {}", dir.display()));
         fs::create_dir_all(dir).map_err(failed())?;

@@ -123,7 +123,8 @@ struct ReplaceBody {
 /// Get an intent's access list
 ///
 /// One that was never set is open and empty: everybody may do everything but change the list.
-#[utoipa::path(tag = "access", params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "get_acl",
+    tag = "access", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The list", body = AclBody)))]
 #[get("/intents/{intent_id}/acl")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -134,7 +135,8 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// Replace an intent's access list
 ///
 /// By its creator or one with an admin entry, or with the scope `admin`.
-#[utoipa::path(tag = "access", request_body = ReplaceBody, params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "replace_acl",
+    tag = "access", request_body = ReplaceBody, params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The list", body = AclBody)))]
 #[put("/intents/{intent_id}/acl")]
 async fn replace(
@@ -151,7 +153,7 @@ async fn replace(
 }
 
 /// Grant access to an intent
-#[utoipa::path(tag = "access", request_body = GrantBody,
+#[utoipa::path(operation_id = "grant_access", tag = "access", request_body = GrantBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The entry", body = EntryBody)))]
@@ -172,7 +174,7 @@ async fn grant(
 /// Revoke access to an intent
 ///
 /// At once, open streams included.
-#[utoipa::path(tag = "access",
+#[utoipa::path(operation_id = "revoke_access", tag = "access",
     params(("intent_id" = String, Path, description = "The intent"), ("entry_id" = String, Path, description = "The entry")),
     responses((status = 204, description = "It is revoked")))]
 #[delete("/intents/{intent_id}/acl/entries/{entry_id}")]

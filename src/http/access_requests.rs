@@ -71,6 +71,7 @@ impl RequestBody {
 
 /// What is asked for.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewAccessRequest)]
 #[schema(example = json!({ "requested_permission": "write", "reason": "I have the figures" }))]
 struct AskBody {
     /// Who asks; the acting agent when nothing is said.
@@ -128,7 +129,8 @@ struct RequestList {
 /// List the requests for access to an intent
 ///
 /// All of them for its admins, one's own for others.
-#[utoipa::path(tag = "access", params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "list_access_requests",
+    tag = "access", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The requests", body = RequestList)))]
 #[get("/intents/{intent_id}/access-requests")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -172,7 +174,7 @@ async fn decide(
 /// Approve a request for access
 ///
 /// Makes the entry. One that is decided already counts as not there.
-#[utoipa::path(tag = "access", request_body = DecisionBody,
+#[utoipa::path(operation_id = "approve_access_request", tag = "access", request_body = DecisionBody,
     params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/approve")]
@@ -190,7 +192,7 @@ async fn approve(
 }
 
 /// Deny a request for access
-#[utoipa::path(tag = "access", request_body = DecisionBody,
+#[utoipa::path(operation_id = "deny_access_request", tag = "access", request_body = DecisionBody,
     params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/deny")]

@@ -158,7 +158,7 @@ async fn register_one(
 ///
 /// Or renew its record: the same principal may at any time. Registering is optional; it gives an agent a role to be
 /// addressed by, and a heart that is listened to.
-#[utoipa::path(tag = "agents", request_body = RegisterBody,
+#[utoipa::path(operation_id = "register_agent", tag = "agents", request_body = RegisterBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 409, description = "`already_registered`: by another principal", body = super::error::ProblemBody)))]
@@ -175,7 +175,7 @@ async fn register(
 /// Register an agent (RFC-0016's path)
 ///
 /// The same as `POST /agents/register`, answered with 201.
-#[utoipa::path(tag = "agents", request_body = RegisterBody,
+#[utoipa::path(operation_id = "register_agent_rfc", tag = "agents", request_body = RegisterBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The record", body = AgentBody),
               (status = 409, description = "`already_registered`: by another principal", body = super::error::ProblemBody)))]
@@ -192,7 +192,7 @@ async fn register_rfc(
 /// List agents
 ///
 /// In the order of their ids.
-#[utoipa::path(tag = "agents",
+#[utoipa::path(operation_id = "list_agents", tag = "agents",
     params(("status" = Option<AgentStatus>, Query, description = "Only in this status"),
            ("role_id" = Option<String>, Query, description = "Only with this role"),
            ("after" = Option<String>, Query, description = "The id of the last agent of the previous page"),
@@ -211,7 +211,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 }
 
 /// Get an agent's record (the reference server's path)
-#[utoipa::path(tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+#[utoipa::path(operation_id = "get_agent_record",
+    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}/record")]
 async fn record(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -219,7 +220,8 @@ async fn record(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
 }
 
 /// Get an agent's record
-#[utoipa::path(tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+#[utoipa::path(operation_id = "get_agent",
+    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -263,7 +265,8 @@ struct HeartbeatReply {
 /// Send a heartbeat
 ///
 /// Brings an unhealthy agent back to active. One that is dead or deregistered must register again.
-#[utoipa::path(tag = "agents", request_body = HeartbeatBody, params(("agent_id" = String, Path, description = "The agent")),
+#[utoipa::path(operation_id = "heartbeat",
+    tag = "agents", request_body = HeartbeatBody, params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "It was heard", body = HeartbeatReply),
               (status = 410, description = "`gone`: dead or deregistered", body = super::error::ProblemBody)))]
 #[post("/agents/{agent_id}/heartbeat")]
@@ -290,6 +293,7 @@ async fn heartbeat(
 
 /// A new status.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = AgentStatusChange)]
 #[schema(example = json!({ "status": "draining" }))]
 struct StatusBody {
     /// The status.
@@ -299,7 +303,8 @@ struct StatusBody {
 /// Change an agent's status
 ///
 /// `deregistered` is the same as `DELETE /agents/{agent_id}`.
-#[utoipa::path(tag = "agents", request_body = StatusBody, params(("agent_id" = String, Path, description = "The agent")),
+#[utoipa::path(operation_id = "set_agent_status",
+    tag = "agents", request_body = StatusBody, params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 410, description = "`gone`: dead or deregistered", body = super::error::ProblemBody)))]
 #[patch("/agents/{agent_id}/status")]
@@ -320,7 +325,8 @@ async fn set_status(
 ///
 /// It takes no new work by its role and finishes what it has; after its `drain_timeout_seconds`, if it gave any, it is
 /// deregistered.
-#[utoipa::path(tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+#[utoipa::path(operation_id = "drain_agent",
+    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 410, description = "`gone`: dead or deregistered", body = super::error::ProblemBody)))]
 #[post("/agents/{agent_id}/drain")]
@@ -333,7 +339,8 @@ async fn drain(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -
 ///
 /// It leaves the members of every channel, requests that wait for it alone expire, and those channels are told
 /// (RFC-0021 §7.2).
-#[utoipa::path(tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+#[utoipa::path(operation_id = "deregister_agent",
+    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[delete("/agents/{agent_id}")]
 async fn deregister(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -48,7 +48,8 @@ impl AssignmentBody {
 }
 
 /// List the agents assigned to an intent
-#[utoipa::path(tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "list_assignments",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The assignments", body = [AssignmentBody])))]
 #[get("/intents/{intent_id}/agents")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -67,7 +68,7 @@ struct AssignBody {
 }
 
 /// Assign an agent to an intent
-#[utoipa::path(tag = "intents", request_body = AssignBody,
+#[utoipa::path(operation_id = "assign_agent", tag = "intents", request_body = AssignBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The assignment", body = AssignmentBody)))]
@@ -100,7 +101,7 @@ struct UnassignedBody<'a> {
 }
 
 /// Take an agent off an intent
-#[utoipa::path(tag = "intents",
+#[utoipa::path(operation_id = "unassign_agent", tag = "intents",
     params(("intent_id" = String, Path, description = "The intent"), ("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "It was taken off", body = UnassignedBody)))]
 #[delete("/intents/{intent_id}/agents/{agent_id}")]

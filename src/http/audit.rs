@@ -17,7 +17,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
 /// List the house's events
 ///
 /// What happened to principals, keys and agents, the newest first. Needs the scope `admin`.
-#[utoipa::path(tag = "server",
+#[utoipa::path(operation_id = "list_audit", tag = "server",
     params(("event_type" = Option<String>, Query, description = "Only of this type"),
            ("since" = Option<String>, Query, description = "Only later than this time"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
@@ -32,7 +32,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 /// Verify the house's chain
 ///
 /// Needs the scope `admin`.
-#[utoipa::path(tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
+#[utoipa::path(operation_id = "verify_audit",
+    tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
 #[get("/audit/verify")]
 async fn verify(doors: web::Data<Doors>, asker: Asker) -> Reply {
     ok(&VerificationBody::new(None, audit::verify_chain(&doors.ctx, &asker.caller).await?))

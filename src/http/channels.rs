@@ -81,6 +81,7 @@ fn body_of(channel: Channel, doors: &Doors, asker: &Asker) -> ChannelBody {
 
 /// A new channel.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewChannel)]
 #[schema(example = json!({
     "name": "data-clarification", "members": ["agent.researcher", "agent.data"], "member_policy": "explicit",
     "options": { "audit": true, "ttl_seconds": 3600 }
@@ -101,7 +102,7 @@ struct CreateBody {
 }
 
 /// Open a channel on an intent
-#[utoipa::path(tag = "channels", request_body = CreateBody,
+#[utoipa::path(operation_id = "create_channel", tag = "channels", request_body = CreateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The channel", body = ChannelBody),
@@ -131,7 +132,7 @@ async fn create(
 /// List an intent's channels
 ///
 /// The open ones first. Shown with names and members to all who can read the intent; messages are only for members.
-#[utoipa::path(tag = "channels",
+#[utoipa::path(operation_id = "list_channels", tag = "channels",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<ChannelStatus>, Query, description = "Only in this status"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000),
@@ -155,7 +156,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 }
 
 /// Get a channel
-#[utoipa::path(tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
+#[utoipa::path(operation_id = "get_channel",
+    tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "The channel", body = ChannelBody)))]
 #[get("/channels/{channel_id}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -181,7 +183,8 @@ struct ChangeBody {
 /// Change a channel
 ///
 /// By those who manage it: its creator, the intent's coordinators and admins.
-#[utoipa::path(tag = "channels", request_body = ChangeBody, params(("channel_id" = String, Path, description = "The channel")),
+#[utoipa::path(operation_id = "change_channel",
+    tag = "channels", request_body = ChangeBody, params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "The channel", body = ChannelBody),
               (status = 409, description = "`channel_closed`", body = super::error::ProblemBody)))]
 #[patch("/channels/{channel_id}")]
@@ -216,7 +219,8 @@ struct DeletedBody {
 /// Close and delete a channel
 ///
 /// By those who manage it. It is found no longer; audited messages stay in the intent's log.
-#[utoipa::path(tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
+#[utoipa::path(operation_id = "delete_channel",
+    tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "It is gone", body = DeletedBody)))]
 #[delete("/channels/{channel_id}")]
 async fn delete(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

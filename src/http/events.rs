@@ -110,7 +110,7 @@ struct AppendBody {
 /// Append an event
 ///
 /// Any type; it is marked as `posted`, so that readers can tell it from the server's own.
-#[utoipa::path(tag = "intents", request_body = AppendBody,
+#[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The event", body = EventBody)))]
@@ -153,7 +153,7 @@ pub fn filter(query: &Query) -> Result<Filter, Problem> {
 /// List an intent's events
 ///
 /// The newest first.
-#[utoipa::path(tag = "intents",
+#[utoipa::path(operation_id = "list_events", tag = "intents",
     params(("intent_id" = String, Path, description = "The intent"),
            ("event_type" = Option<String>, Query, description = "Only of this type"),
            ("since" = Option<String>, Query, description = "Only later than this time"),
@@ -230,7 +230,8 @@ impl VerificationBody {
 /// Verify an intent's chain
 ///
 /// Every event in its place, linked to the one before it, with the hash that its content gives (RFC-0019).
-#[utoipa::path(tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "verify_events",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "What was found", body = VerificationBody)))]
 #[get("/intents/{intent_id}/events/verify")]
 async fn verify(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

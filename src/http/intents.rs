@@ -105,6 +105,7 @@ fn shown(intent: &Intent, asker: &Asker) -> Reply {
 
 /// A new intent.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewIntent)]
 #[schema(example = json!({ "title": "Research Q1 financials", "state": { "phase": "start" } }))]
 struct CreateBody {
     /// The goal in a line.
@@ -172,7 +173,7 @@ impl CreateBody {
 }
 
 /// Create an intent
-#[utoipa::path(tag = "intents", request_body = CreateBody,
+#[utoipa::path(operation_id = "create_intent", tag = "intents", request_body = CreateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The intent", body = IntentBody)))]
 #[post("/intents")]
@@ -200,7 +201,7 @@ struct IntentList<'a> {
 /// List intents
 ///
 /// Those that the caller can read, the newest first.
-#[utoipa::path(tag = "intents",
+#[utoipa::path(operation_id = "list_intents", tag = "intents",
     params(("status" = Option<IntentStatus>, Query, description = "Only in this status"),
            ("created_by" = Option<String>, Query, description = "Only by this creator"),
            ("parent_id" = Option<String>, Query, description = "Only parts of this intent"),
@@ -227,7 +228,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 }
 
 /// Get an intent
-#[utoipa::path(tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "get_intent",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The intent; its version is the ETag", body = IntentBody),
               (status = 403, description = "`access_closed`: ask for access", body = super::error::ProblemBody)))]
 #[get("/intents/{intent_id}")]
@@ -250,7 +252,7 @@ struct StateBody {
 /// Change an intent's state
 ///
 /// Under its version: send the one you last read in `If-Match`. Either patches or members to merge; all of it or none.
-#[utoipa::path(tag = "intents", request_body = StateBody,
+#[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
@@ -280,6 +282,7 @@ async fn patch_state(
 
 /// A new status.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = IntentStatusChange)]
 #[schema(example = json!({ "status": "completed", "reason": "all figures are in" }))]
 struct StatusBody {
     /// The status.
@@ -291,7 +294,7 @@ struct StatusBody {
 /// Change an intent's status
 ///
 /// Under its version. `completed` and `abandoned` close its channels and expire what is pending there (RFC-0021 §7.1).
-#[utoipa::path(tag = "intents", request_body = StatusBody,
+#[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
@@ -330,7 +333,8 @@ struct ExportBody<'a> {
 /// Export an intent
 ///
 /// With its whole log, for keeping and for `entente verify`, which checks it without a server.
-#[utoipa::path(tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+#[utoipa::path(operation_id = "export_intent",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The export", body = ExportBody)))]
 #[get("/intents/{intent_id}/export")]
 async fn export(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

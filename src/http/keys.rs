@@ -99,6 +99,7 @@ impl NewKeyBody {
 
 /// A new key.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = NewKey)]
 #[schema(example = json!({ "label": "laptop", "scopes": ["intents:read", "channels:read", "channels:write"] }))]
 struct CreateBody {
     /// What it is for.
@@ -119,7 +120,7 @@ struct CreateBody {
 /// Make a key
 ///
 /// Needs the scope `admin`. The key stands in the answer, once; only its argon2id hash is kept.
-#[utoipa::path(tag = "principals", request_body = CreateBody,
+#[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
     params(("principal_id" = String, Path, description = "Whose key it will be"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was made", body = NewKeyBody)))]
@@ -157,7 +158,8 @@ async fn create(
 /// List a principal's keys
 ///
 /// One's own, or with the scope `admin` anybody's. Records only; keys themselves are kept nowhere.
-#[utoipa::path(tag = "principals", params(("principal_id" = String, Path, description = "Whose keys")),
+#[utoipa::path(operation_id = "list_keys",
+    tag = "principals", params(("principal_id" = String, Path, description = "Whose keys")),
     responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
 #[get("/principals/{principal_id}/keys")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -177,7 +179,7 @@ struct RotateBody {
 ///
 /// Makes a new key with the same powers; the old one ends after the overlap. One's own key, or with the scope `admin`
 /// any.
-#[utoipa::path(tag = "principals", request_body = RotateBody,
+#[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = RotateBody,
     params(("key_id" = String, Path, description = "The key's record"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The new key", body = NewKeyBody)))]
@@ -199,7 +201,8 @@ async fn rotate(
 /// Revoke a key
 ///
 /// At once, on every server, open streams included. One's own key, or with the scope `admin` any.
-#[utoipa::path(tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
+#[utoipa::path(operation_id = "revoke_key",
+    tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
     responses((status = 200, description = "The revoked key", body = KeyBody)))]
 #[delete("/keys/{key_id}")]
 async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -175,7 +175,7 @@ async fn deliver(
 ///
 /// Answered after it is durably stored. Directed messages are seen by their sender, those they are for and the channel's
 /// managers only.
-#[utoipa::path(tag = "messages", request_body = SendBody,
+#[utoipa::path(operation_id = "send_message", tag = "messages", request_body = SendBody,
     params(("channel_id" = String, Path, description = "The channel"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The message", body = MessageBody),
@@ -199,7 +199,7 @@ async fn send(
 /// Send a message to a channel by its name
 ///
 /// Opens the channel, for all on the intent, if no open one has the name (RFC-0021 §1.4).
-#[utoipa::path(tag = "messages", request_body = SendBody,
+#[utoipa::path(operation_id = "send_message_by_name", tag = "messages", request_body = SendBody,
     params(("intent_id" = String, Path, description = "The intent"), ("name" = String, Path, description = "The channel's name"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The message", body = MessageBody)))]
@@ -259,7 +259,7 @@ struct BatchReply<'a> {
 ///
 /// Each for itself: one that is refused does not harm the others. With an `Idempotency-Key` a retry sends only what was
 /// not sent.
-#[utoipa::path(tag = "messages", request_body = BatchBody,
+#[utoipa::path(operation_id = "send_messages", tag = "messages", request_body = BatchBody,
     params(("channel_id" = String, Path, description = "The channel"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "All were sent", body = BatchReply),
@@ -314,7 +314,7 @@ async fn send_batch(
 ///
 /// Those after `since`, or the newest, oldest first either way. With `wait`, answers as soon as there are some, or empty
 /// when the time is up. The header `Entente-Next-Cursor` is the `since` that continues.
-#[utoipa::path(tag = "messages",
+#[utoipa::path(operation_id = "list_messages", tag = "messages",
     params(("channel_id" = String, Path, description = "The channel"),
            ("since" = Option<String>, Query, description = "A message's id, a cursor, or a time: only what came after it"),
            ("to" = Option<String>, Query, description = "Only for this agent (its roles and broadcasts included), `role:…` or `*`"),
@@ -353,7 +353,7 @@ fn paged(page: &Page, dialect: Dialect) -> Reply {
 }
 
 /// Get a message
-#[utoipa::path(tag = "messages",
+#[utoipa::path(operation_id = "get_message", tag = "messages",
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The message")),
     responses((status = 200, description = "The message", body = MessageBody)))]
 #[get("/channels/{channel_id}/messages/{message_id}")]
@@ -381,7 +381,7 @@ struct ReplyBody {
 ///
 /// A response to the request's sender, with its id as `correlation_id` (RFC-0021 §3). Only those whom a directed request
 /// is for can answer it.
-#[utoipa::path(tag = "messages", request_body = ReplyBody,
+#[utoipa::path(operation_id = "reply_to_message", tag = "messages", request_body = ReplyBody,
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The request"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The response", body = MessageBody),
@@ -413,6 +413,7 @@ async fn respond(
 
 /// A new status of a message.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = MessageStatusChange)]
 #[schema(example = json!({ "status": "read" }))]
 struct StatusBody {
     /// The status; only `read` can be set.
@@ -422,7 +423,7 @@ struct StatusBody {
 /// Mark a message read
 ///
 /// By those whom it is for. Doing it again changes nothing.
-#[utoipa::path(tag = "messages", request_body = StatusBody,
+#[utoipa::path(operation_id = "mark_message_read", tag = "messages", request_body = StatusBody,
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The message")),
     responses((status = 200, description = "The message", body = MessageBody),
               (status = 409, description = "`message_expired`", body = ProblemBody)))]

@@ -74,7 +74,7 @@ pub struct Doors {
     pub request_ids: frontdoor::RequestIds,
     /// Refused subscriptions that may be held at once; beyond, they are answered without delay.
     pub held: Semaphore,
-    /// The `OpenAPI` document, as it is served.
+    /// The OpenAPI document, as it is served.
     pub document: Arc<openapi::Document>,
 }
 

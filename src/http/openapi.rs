@@ -1,4 +1,4 @@
-//! The `OpenAPI` document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
+//! The OpenAPI document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
 //! there. The document is collected from the handlers; a test compares it with `openapi/entente.json`.
 
 use std::sync::Arc;

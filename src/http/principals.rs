@@ -48,6 +48,7 @@ impl PrincipalBody {
 
 /// A new principal.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewPrincipal)]
 #[schema(example = json!({ "id": "agent.researcher", "kind": "agent" }))]
 struct CreateBody {
     /// The id: 1 to 200 bytes; by convention `agent.x`, `human.ada`, `service.ci`.
@@ -61,7 +62,7 @@ struct CreateBody {
 /// Create a principal
 ///
 /// Needs the scope `admin`. A principal opens nothing by itself; make it a key.
-#[utoipa::path(tag = "principals", request_body = CreateBody,
+#[utoipa::path(operation_id = "create_principal", tag = "principals", request_body = CreateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was created", body = PrincipalBody),
               (status = 409, description = "`already_exists`", body = super::error::ProblemBody)))]
@@ -83,7 +84,7 @@ async fn create(
 /// List principals
 ///
 /// Needs the scope `admin`. In the order of their ids, up to 1,000 after `after`.
-#[utoipa::path(tag = "principals",
+#[utoipa::path(operation_id = "list_principals", tag = "principals",
     params(("after" = Option<String>, Query, description = "The id of the last principal of the previous page")),
     responses((status = 200, description = "The principals", body = [PrincipalBody])))]
 #[get("/principals")]
@@ -127,7 +128,8 @@ async fn whoami(asker: Asker) -> Reply {
 /// Get a principal
 ///
 /// One's own, or with the scope `admin` any.
-#[utoipa::path(tag = "principals", params(("principal_id" = String, Path, description = "The principal's id")),
+#[utoipa::path(operation_id = "get_principal",
+    tag = "principals", params(("principal_id" = String, Path, description = "The principal's id")),
     responses((status = 200, description = "The principal", body = PrincipalBody)))]
 #[get("/principals/{principal_id}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

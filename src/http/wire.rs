@@ -1,5 +1,5 @@
 //! Dialects: how times and event types are written for the client at hand (contract 3.6, 5.6). Everybody gets RFC 3339
-//! with `Z` and every event type's own name, but for the `OpenIntent` Python SDK, which cannot read either.
+//! with `Z` and every event type's own name, but for the OpenIntent Python SDK, which cannot read either.
 
 use actix_web::HttpRequest;
 use entente_core::clock::{Timestamp, naive, offset, parse, rfc3339};

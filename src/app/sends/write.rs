@@ -78,7 +78,7 @@ macro_rules! column {
     };
 }
 
-/// The statement, with what `$more` adds to it. `PostgreSQL`'s cost of a statement is mostly its parts, so the usual one
+/// The statement, with what `$more` adds to it. PostgreSQL's cost of a statement is mostly its parts, so the usual one
 /// carries only what every message needs.
 macro_rules! statement {
     ($writing:ident, $more:tt, $($argument:expr),* $(,)?) => {

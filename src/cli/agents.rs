@@ -1,0 +1,102 @@
+//! `entente agent`: the directory of agents.
+
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::json;
+
+use super::Done;
+use super::remote::{Remote, segment};
+
+/// Agents: register, list, heartbeat, drain, deregister
+#[derive(Debug, Args)]
+pub(super) struct Agents {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Register an agent, or bring its record up to date
+    Register {
+        /// The id it acts under
+        id: String,
+        /// The role it can be addressed by
+        #[arg(long)]
+        role: Option<String>,
+        /// A name for people
+        #[arg(long)]
+        name: Option<String>,
+        /// What it can do; repeatable
+        #[arg(long = "capability", value_name = "WORD")]
+        capabilities: Vec<String>,
+    },
+    /// List agents
+    List {
+        /// Only those in this state
+        #[arg(long)]
+        status: Option<String>,
+        /// Only those with this role
+        #[arg(long)]
+        role: Option<String>,
+    },
+    /// Show one
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Say that it is alive
+    Heartbeat {
+        /// Its id
+        id: String,
+    },
+    /// Let it finish its work and take no more
+    Drain {
+        /// Its id
+        id: String,
+    },
+    /// Set its status
+    Status {
+        /// Its id
+        id: String,
+        /// The new status
+        status: String,
+    },
+    /// Take it out of the directory
+    Deregister {
+        /// Its id
+        id: String,
+    },
+}
+
+impl Agents {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let path = |id: &str, rest: &str| format!("/agents/{}{rest}", segment(id));
+        let answer = match self.verb {
+            Verb::Register { id, role, name, capabilities } => {
+                let body =
+                    json!({ "agent_id": id, "role_id": role, "name": name, "capabilities": capabilities });
+                api.post("/agents/register", &body).await?
+            }
+            Verb::List { status, role } => {
+                let status = status.map(|status| ("status", status));
+                let query: Vec<_> = status.into_iter().chain(role.map(|role| ("role_id", role))).collect();
+                api.get("/agents", &query).await?
+            }
+            Verb::Show { id } => api.get(&path(&id, "/record"), &[]).await?,
+            Verb::Heartbeat { id } => api.post(&path(&id, "/heartbeat"), &json!({})).await?,
+            Verb::Drain { id } => api.post(&path(&id, "/drain"), &json!({})).await?,
+            Verb::Status { id, status } => {
+                api.act(Method::PATCH, &path(&id, "/status"), &json!({ "status": status })).await?
+            }
+            Verb::Deregister { id } => api.delete(&path(&id, "")).await?,
+        };
+        let answer = match answer.get("agents") {
+            Some(agents) if !self.remote.json => agents,
+            _ => &answer,
+        };
+        self.remote.show(answer, &["agent_id", "status", "role_id", "capabilities", "last_heartbeat_at"])
+    }
+}

@@ -1,0 +1,273 @@
+//! `entente demo`: the whole story end to end, on a server of its own, over real HTTP; a transcript to read, and an exit
+//! status that says whether everything went as it should. It uses nothing that a client could not.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use entente_core::export::Export;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::remote::{Api, Failure as Refusal};
+use super::tail::Frames;
+use super::{Done, Failure, run};
+use crate::app::seeds;
+use crate::config::Config;
+use crate::telemetry;
+
+/// How long anything in the story may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// See the whole story end to end, on a server of its own
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// Where its PostgreSQL keeps its data; kept afterwards [default: a temporary directory, removed afterwards]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Demo {
+    pub(super) async fn run(self) -> Done {
+        let mut config = Config::from_environment()?;
+        config.bind = ([127, 0, 0, 1], 0).into();
+        // A story of its own never touches the database that somebody works with.
+        config.database_url = None;
+        "warn".clone_into(&mut config.log);
+        telemetry::init(&config);
+        let temporary = self.data_dir.is_none();
+        let dir = self
+            .data_dir
+            .unwrap_or_else(|| std::env::temp_dir().join(format!("entente-demo-{}", std::process::id())));
+        config.data_dir = Some(dir.clone());
+
+        let begun = Instant::now();
+        say("entente demo: two agents talk, on a server of their own")?;
+        let (server, private) = run::start(config, false).await?;
+        let root = seeds::development(&server.ctx).await?.and_then(|new| new.secret);
+        let url = format!("http://{}", server.address);
+        say(&format!(
+            "  PostgreSQL and the server were ready after {} ms: {url}",
+            begun.elapsed().as_millis()
+        ))?;
+        let told = match root {
+            Some(root) => story(&Api::new(&url, Some(root.0))?).await,
+            None => Err("the server made no key".into()),
+        };
+        server.stop().await;
+        if let Some(private) = private {
+            private.stop().await?;
+        }
+        if temporary {
+            std::fs::remove_dir_all(&dir)?;
+        }
+        told?;
+        say(&format!("\nEverything went as it should, in {:.1} s.", begun.elapsed().as_secs_f64()))
+    }
+}
+
+fn say(line: &str) -> Done {
+    writeln!(io::stdout().lock(), "{line}")?;
+    Ok(())
+}
+
+/// Requires what the story says.
+fn hold(holds: bool, what: &str) -> Done {
+    if holds { Ok(()) } else { Err(format!("the story went wrong: {what}").into()) }
+}
+
+/// A member that must be a text.
+fn text<'a>(answer: &'a Value, member: &str) -> Result<&'a str, Failure> {
+    answer[member].as_str().ok_or_else(|| format!("no `{member}` in {answer}").into())
+}
+
+/// Requires a refusal with this code, and prints it.
+fn refused(answer: Result<Value, Refusal>, code: &str) -> Done {
+    match answer {
+        Ok(answer) => Err(format!("this should have been refused with {code}: {answer}").into()),
+        Err(refusal) if refusal.code() == Some(code) => say(&format!("  refused: {refusal}")),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The places of the story.
+struct Stage {
+    root: Api,
+    researcher: Api,
+    data: Api,
+    impostor: Api,
+    intent: String,
+    channel: String,
+    stream: Frames,
+}
+
+async fn story(root: &Api) -> Done {
+    let mut stage = Stage::set(root).await?;
+    stage.question().await?;
+    stage.retry().await?;
+    stage.impostor().await?;
+    stage.expiry().await?;
+    stage.proof().await
+}
+
+impl Stage {
+    /// Three agents with keys, an intent that two of them may work on, a channel, and a stream that watches.
+    async fn set(root: &Api) -> Result<Self, Failure> {
+        say("\n1. Three agents get keys of their own; two of them will work together")?;
+        let mut clients = Vec::new();
+        for (agent, role) in
+            [("agent.researcher", "researcher"), ("agent.data", "data"), ("agent.impostor", "unknown")]
+        {
+            root.post("/principals", &json!({ "id": agent, "kind": "agent" })).await?;
+            let made = root.post(&format!("/principals/{agent}/keys"), &json!({ "label": "demo" })).await?;
+            let client = root.with_key(text(&made, "key")?);
+            client.post("/agents/register", &json!({ "agent_id": agent, "role_id": role })).await?;
+            say(&format!("  {agent} has key {}… and the role {role}", text(&made["record"], "prefix")?))?;
+            clients.push(client);
+        }
+        let [researcher, data, impostor] =
+            <[Api; 3]>::try_from(clients).map_err(|_other_number| "there are three agents")?;
+
+        say(
+            "\n2. agent.researcher creates an intent, closed to all but agent.data, and opens an audited channel",
+        )?;
+        let intent = researcher.post("/intents", &json!({ "title": "Summarise the Q1 dataset" })).await?;
+        let id = text(&intent, "id")?.to_owned();
+        let acl = json!({
+            "default_policy": "closed",
+            "entries": [{ "principal_id": "agent.data", "principal_type": "agent", "permission": "write" }],
+        });
+        researcher.act(reqwest::Method::PUT, &format!("/intents/{id}/acl"), &acl).await?;
+        let channel = json!({
+            "name": "data-clarification", "members": ["agent.researcher", "agent.data"],
+            "member_policy": "explicit", "options": { "audit": true },
+        });
+        let channel = researcher.post(&format!("/intents/{id}/channels"), &channel).await?;
+        let channel = text(&channel, "id")?.to_owned();
+        say(&format!("  intent  {id}\n  channel {channel}"))?;
+        let stream = Frames::open(&researcher, &format!("/subscribe/intents/{id}"), None).await?;
+        say("  a stream of server-sent events watches the intent")?;
+        Ok(Self { root: root.clone(), researcher, data, impostor, intent: id, channel, stream })
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/channels/{}{rest}", self.channel)
+    }
+
+    /// Reads the stream up to the frame that shows this, and prints it.
+    async fn watch(&mut self, name: &str, about: &str) -> Done {
+        let found = async {
+            while let Some(frame) = self.stream.next().await {
+                if frame.name == name
+                    && [&frame.data["id"], &frame.data["message_id"]].contains(&&json!(about))
+                {
+                    return Some(frame);
+                }
+            }
+            None
+        };
+        let frame = timeout(PATIENCE, found).await.ok().flatten();
+        let frame = frame.ok_or_else(|| format!("the stream did not show {name} of {about}"))?;
+        say(&format!("  stream: id {} event {name} {about}", frame.id))
+    }
+
+    /// One asks and waits, the other polls and answers.
+    async fn question(&mut self) -> Done {
+        say("\n3. agent.researcher asks, and waits in one call; agent.data polls, and answers")?;
+        let question = json!({
+            "to": "agent.data", "timeout": 10,
+            "payload": { "question": "Which schema version does the Q1 dataset use?" },
+        });
+        let asked = Instant::now();
+        let (ask_path, poll_path) = (self.path("/ask"), self.path("/messages"));
+        let asks = self.researcher.post(&ask_path, &question);
+        let answers = async {
+            let unread = self.data.get(&poll_path, &[("wait", "10".to_owned())]).await?;
+            let request = unread[0].clone();
+            let id = text(&request, "id")?;
+            say(&format!("  agent.data reads    {}", request["payload"]))?;
+            let reply = json!({ "sender": "agent.data", "payload": { "answer": "v2.3" } });
+            let reply = self.data.post(&format!("{poll_path}/{id}/reply"), &reply).await?;
+            Ok::<_, Failure>((request, reply))
+        };
+        let (answer, answered) = tokio::join!(asks, answers);
+        let (answer, (request, reply)) = (answer?, answered?);
+        hold(answer["outcome"] == "complete", "the question was not answered")?;
+        hold(answer["response"]["id"] == reply["id"], "another answer came back")?;
+        say(&format!(
+            "  agent.researcher has {} after {:.1} ms",
+            answer["response"]["payload"],
+            asked.elapsed().as_secs_f64() * 1_000.0
+        ))?;
+        self.watch("channel_message", text(&request, "id")?).await?;
+        self.watch("channel_message", text(&reply, "id")?).await
+    }
+
+    /// A request that is sent twice is done once.
+    async fn retry(&mut self) -> Done {
+        say("\n4. A reply got lost, so agent.data sends the same again: it is done once")?;
+        let note = json!({ "sender": "agent.data", "message_type": "notify", "payload": { "rows": 48_211 } });
+        let path = self.path("/messages");
+        let first = self.data.post_once(&path, &note, "demo-retry").await?;
+        let again = self.data.post_once(&path, &note, "demo-retry").await?;
+        hold(first["id"] == again["id"], "the message was doubled")?;
+        say(&format!("  both times {}", text(&first, "id")?))?;
+        self.watch("channel_message", text(&first, "id")?).await
+    }
+
+    /// One who has a key, but no business here.
+    async fn impostor(&self) -> Done {
+        say("\n5. agent.impostor has a key, but no business here")?;
+        say("  it reads the intent")?;
+        refused(self.impostor.get(&format!("/intents/{}", self.intent), &[]).await, "access_closed")?;
+        say("  it reads the channel")?;
+        refused(self.impostor.get(&self.path("/messages"), &[]).await, "not_found")?;
+        say("  it says that it is agent.data")?;
+        let lie =
+            json!({ "sender": "agent.data", "message_type": "notify", "payload": { "answer": "v9.9" } });
+        refused(self.impostor.post(&self.path("/messages"), &lie).await, "may_not_act_as")?;
+        say("  it makes up a key")?;
+        refused(self.root.with_key("ent_made_up").get("/principals/me", &[]).await, "unauthenticated")
+    }
+
+    /// A question that nobody answers in time.
+    async fn expiry(&mut self) -> Done {
+        say("\n6. A question that nobody answers in time expires; an answer that comes late is refused")?;
+        let question = json!({ "to": "agent.data", "timeout": 1, "payload": { "question": "Still there?" } });
+        let answer = self.researcher.post(&self.path("/ask"), &question).await?;
+        let id = text(&answer["request"], "id")?.to_owned();
+        say(&format!("  outcome {} after a second", answer["outcome"]))?;
+        hold(answer["outcome"] != "complete", "somebody answered")?;
+        let late = json!({ "sender": "agent.data", "payload": { "answer": "yes" } });
+        refused(
+            self.data.post(&self.path(&format!("/messages/{id}/reply")), &late).await,
+            "message_expired",
+        )?;
+        self.watch("message_expired", &id).await
+    }
+
+    /// The log proves what happened.
+    async fn proof(&self) -> Done {
+        say("\n7. The intent's log is a chain of hashes: it is exported, and checked without the server")?;
+        let export = self.researcher.get(&format!("/intents/{}/export", self.intent), &[]).await?;
+        let export: Export = serde_json::from_value(export)?;
+        for event in &export.events {
+            let hash = event.event_hash.as_deref().unwrap_or("-");
+            say(&format!("  {:>2} {:<18} {:<17} {hash}", event.sequence, event.event_type, event.actor))?;
+        }
+        let report = export.verify();
+        hold(report.is_clean(), "the log does not verify")?;
+        say(&format!("  {} events, every one in its place and unchanged", report.event_count))?;
+        let mut forged = export;
+        let audited = forged.events.iter_mut().rfind(|event| event.event_type == "channel.message");
+        let audited = audited.ok_or("no message was audited")?;
+        "agent.impostor".clone_into(&mut audited.actor);
+        let report = forged.verify();
+        hold(!report.is_clean(), "a forgery was not noticed")?;
+        for fault in &report.breaks {
+            say(&format!("  with one name changed: event {}: {}", fault.sequence, fault.reason))?;
+        }
+        Ok(())
+    }
+}

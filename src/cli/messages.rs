@@ -1,0 +1,191 @@
+//! `entente send`, `ask`, `reply`, `messages`: talking on a channel from a terminal.
+
+use std::io::{self, Read as _, Write as _};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Done;
+use super::output::print_json;
+use super::remote::{Remote, segment};
+
+/// What a message says: a JSON object, or a text, which becomes `{"text": …}`; `-` reads it from standard input.
+fn payload(text: &str) -> Result<Value, io::Error> {
+    let text = if text == "-" { io::read_to_string(io::stdin().lock().take(MOST))? } else { text.to_owned() };
+    Ok(match serde_json::from_str(&text) {
+        Ok(object @ Value::Object(_)) => object,
+        _ => json!({ "text": text }),
+    })
+}
+
+/// Bytes read from standard input: more than the server takes, so that it can say so.
+const MOST: u64 = 8 * 1024 * 1024;
+
+/// One line per message.
+pub(super) fn line(message: &Value) -> String {
+    let text = |member: &str| message[member].as_str().unwrap_or("-").to_owned();
+    format!(
+        "{}  {:<9}  {} → {}  {}  {}",
+        text("created_at"),
+        text("message_type"),
+        text("sender"),
+        message["to"].as_str().unwrap_or("*"),
+        message["payload"],
+        text("id"),
+    )
+}
+
+fn print(remote: &Remote, messages: &[Value]) -> Done {
+    let mut out = io::stdout().lock();
+    for message in messages {
+        if remote.json {
+            writeln!(out, "{message}")?;
+        } else {
+            writeln!(out, "{}", line(message))?;
+        }
+    }
+    Ok(())
+}
+
+/// Send a message
+#[derive(Debug, Args)]
+pub(super) struct Send {
+    #[command(flatten)]
+    remote: Remote,
+    /// The channel: its id, or INTENT/NAME, which opens it if it is not there
+    channel: String,
+    /// A JSON object, a text, or `-` for standard input
+    payload: String,
+    /// Whom it is for: an agent, role:NAME or '*'
+    #[arg(long)]
+    to: Option<String>,
+    /// request, notify or broadcast
+    #[arg(long = "type", default_value = "notify")]
+    message_type: String,
+    /// When it will be too late for it, RFC 3339
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    /// A retry with the same key is done once
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl Send {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let path = match self.channel.split_once('/') {
+            Some((intent, name)) => {
+                format!("/intents/{}/channels/{}/messages", segment(intent), segment(name))
+            }
+            None => format!("/channels/{}/messages", segment(&self.channel)),
+        };
+        let body = json!({
+            "sender": api.speaker().await?, "to": self.to, "message_type": self.message_type,
+            "payload": payload(&self.payload)?, "expires_at": self.expires_at,
+        });
+        let sent = match &self.idempotency_key {
+            Some(key) => api.post_once(&path, &body, key).await?,
+            None => api.post(&path, &body).await?,
+        };
+        print(&self.remote, &[sent])
+    }
+}
+
+/// Ask, and wait for the answer
+#[derive(Debug, Args)]
+pub(super) struct Ask {
+    #[command(flatten)]
+    remote: Remote,
+    /// The channel's id
+    channel: String,
+    /// The question: a JSON object, a text, or `-` for standard input
+    payload: String,
+    /// Whom to ask: an agent, role:NAME or '*'
+    #[arg(long)]
+    to: Option<String>,
+    /// Seconds to wait
+    #[arg(long, default_value_t = 30)]
+    timeout: u32,
+    /// How many answers to wait for: a number, or `all`
+    #[arg(long, default_value = "1")]
+    expect: String,
+}
+
+impl Ask {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let expect = self.expect.parse::<u32>().map_or_else(|_a_word| json!(self.expect), |n| json!(n));
+        let body = json!({
+            "to": self.to, "payload": payload(&self.payload)?, "timeout": self.timeout, "expect": expect,
+        });
+        let answer = api.post(&format!("/channels/{}/ask", segment(&self.channel)), &body).await?;
+        if self.remote.json {
+            print_json(&answer)?;
+        } else {
+            print(&self.remote, answer["responses"].as_array().map_or(&[][..], Vec::as_slice))?;
+        }
+        match answer["outcome"].as_str() {
+            Some("complete") => Ok(()),
+            _ => Err(format!(
+                "not everybody answered in {} seconds (outcome: {})",
+                self.timeout, answer["outcome"]
+            )
+            .into()),
+        }
+    }
+}
+
+/// Answer a request
+#[derive(Debug, Args)]
+pub(super) struct Reply {
+    #[command(flatten)]
+    remote: Remote,
+    /// The channel's id
+    channel: String,
+    /// The request's id
+    request: String,
+    /// The answer: a JSON object, a text, or `-` for standard input
+    payload: String,
+}
+
+impl Reply {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let path = format!("/channels/{}/messages/{}/reply", segment(&self.channel), segment(&self.request));
+        let body = json!({ "sender": api.speaker().await?, "payload": payload(&self.payload)? });
+        print(&self.remote, &[api.post(&path, &body).await?])
+    }
+}
+
+/// Read a channel's messages
+#[derive(Debug, Args)]
+pub(super) struct Messages {
+    #[command(flatten)]
+    remote: Remote,
+    /// The channel's id
+    channel: String,
+    /// Only what came after this message id, cursor or time
+    #[arg(long)]
+    since: Option<String>,
+    /// Only what is for this agent, or `*`
+    #[arg(long)]
+    to: Option<String>,
+    /// Seconds to wait if there is nothing yet
+    #[arg(long)]
+    wait: Option<u32>,
+    /// How many at the most
+    #[arg(long, default_value_t = 100)]
+    limit: u32,
+}
+
+impl Messages {
+    pub(super) async fn run(self) -> Done {
+        let mut query = vec![("limit", self.limit.to_string())];
+        query.extend(self.since.map(|since| ("since", since)));
+        query.extend(self.to.map(|to| ("to", to)));
+        query.extend(self.wait.map(|seconds| ("wait", seconds.to_string())));
+        let path = format!("/channels/{}/messages", segment(&self.channel));
+        let messages = self.remote.api()?.get(&path, &query).await?;
+        print(&self.remote, messages.as_array().map_or(&[][..], Vec::as_slice))
+    }
+}

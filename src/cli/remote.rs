@@ -1,0 +1,248 @@
+//! A client of a running server, for the commands that talk to one: the same HTTP that everybody else speaks. The key
+//! comes from the environment only, because a command line can be read by every user of the machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+
+use super::Done;
+use super::output::{Row, print_json, print_record, print_table};
+use crate::config;
+
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Which server, as whom, and how to print: on every command that talks to a server.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Remote {
+    /// The server
+    #[arg(
+        long,
+        env = "ENTENTE_URL",
+        default_value = "http://127.0.0.1:8080",
+        global = true,
+        value_name = "URL"
+    )]
+    url: String,
+    /// The agent to act as, if the key may
+    #[arg(long = "as", global = true, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Print what the server said, as JSON
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+/// Why a server did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// There is no server.
+    #[error("no answer from {url}: {source}. Is the server running? Name another with --url or ENTENTE_URL")]
+    Away {
+        /// Where it was looked for.
+        url: String,
+        /// What went wrong.
+        source: reqwest::Error,
+    },
+    /// It said no.
+    #[error("{message} ({status} {code}, {request_id})")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// Which of the closed list of codes.
+        code: String,
+        /// What happened, why, and what to do.
+        message: String,
+        /// What its log knows the request by.
+        request_id: String,
+    },
+    /// Something else answers there.
+    #[error("{url} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL")]
+    Stranger {
+        /// Where.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The client cannot be set up.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Setup(String),
+}
+
+impl Failure {
+    /// The code of a refusal.
+    pub(super) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { code, .. } => Some(code),
+            Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
+        }
+    }
+}
+
+/// A client with a server, a key and perhaps an agent to act as.
+#[derive(Debug, Clone)]
+pub(super) struct Api {
+    http: reqwest::Client,
+    base: String,
+    key: Option<String>,
+    agent: Option<String>,
+}
+
+impl Remote {
+    /// The client that the arguments and the environment describe.
+    pub(super) fn api(&self) -> Result<Api, Failure> {
+        let api = Api::new(&self.url, config::api_key())?;
+        Ok(Api { agent: self.agent.clone(), ..api })
+    }
+
+    /// Prints an answer: a list as a table, a record as its fields, anything as JSON when asked to.
+    pub(super) fn show(&self, answer: &Value, columns: &[&str]) -> Done {
+        match answer {
+            _ if self.json => print_json(answer),
+            Value::Array(items) => {
+                let rows: Vec<Row<'_>> = items.iter().map(|item| Row::of(item, columns)).collect();
+                print_table(columns, &rows)
+            }
+            _ => print_record(answer),
+        }
+    }
+}
+
+impl Api {
+    /// A client of the server at `url`.
+    ///
+    /// # Errors
+    /// The client cannot be set up.
+    pub(super) fn new(url: &str, key: Option<String>) -> Result<Self, Failure> {
+        let setup = |e: &dyn std::error::Error| Failure::Setup(e.to_string());
+        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
+        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| setup(&e))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .user_agent(concat!("entente-cli/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| setup(&e))?;
+        Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None })
+    }
+
+    /// The same client with another key.
+    pub(super) fn with_key(&self, key: &str) -> Self {
+        Self { key: Some(key.to_owned()), ..self.clone() }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut request = self.http.request(method, format!("{}/api/v1{path}", self.base));
+        if let Some(key) = &self.key {
+            request = request.header("X-API-Key", key);
+        }
+        if let Some(agent) = &self.agent {
+            request = request.header("X-Agent-ID", agent);
+        }
+        request
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response =
+            request.send().await.map_err(|source| Failure::Away { url: self.base.clone(), source })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let stranger = || Failure::Stranger { url: self.base.clone(), status: status.as_u16() };
+        let problem: Value = response.json().await.map_err(|_no_json| stranger())?;
+        let text = |member: &str| problem[member].as_str().map(str::to_owned);
+        let (Some(code), Some(mut message)) = (text("code"), text("message")) else { return Err(stranger()) };
+        if status == StatusCode::UNAUTHORIZED && self.key.is_none() {
+            message.push_str(" Put your key in ENTENTE_API_KEY.");
+        }
+        let request_id = text("request_id").unwrap_or_default();
+        Err(Failure::Refused { status: status.as_u16(), code, message, request_id })
+    }
+
+    async fn body(&self, request: RequestBuilder) -> Result<Value, Failure> {
+        let response = self.answer(request).await?;
+        let status = response.status();
+        if status == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
+        let stranger = |_no_json| Failure::Stranger { url: self.base.clone(), status: status.as_u16() };
+        response.json().await.map_err(stranger)
+    }
+
+    /// GET.
+    pub(super) async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
+        self.body(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// POST, PUT, PATCH or DELETE.
+    pub(super) async fn act(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.body(self.request(method, path).json(body)).await
+    }
+
+    /// POST.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.act(Method::POST, path, body).await
+    }
+
+    /// POST, done once however often it is sent with the same key.
+    pub(super) async fn post_once(&self, path: &str, body: &Value, once: &str) -> Result<Value, Failure> {
+        self.body(self.request(Method::POST, path).header("Idempotency-Key", once).json(body)).await
+    }
+
+    /// DELETE.
+    pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.body(self.request(Method::DELETE, path)).await
+    }
+
+    /// POST of what only holds for one version: `version`, or the one that is current.
+    pub(super) async fn post_versioned(
+        &self,
+        record: &str,
+        path: &str,
+        body: &Value,
+        version: Option<i64>,
+    ) -> Result<Value, Failure> {
+        let version = match version {
+            Some(version) => json!(version),
+            None => self.get(record, &[]).await?["version"].clone(),
+        };
+        self.body(self.request(Method::POST, path).header("If-Match", version.to_string()).json(body)).await
+    }
+
+    /// Opens a stream of server-sent events, after the frame with this id.
+    pub(super) async fn stream(&self, path: &str, last: Option<&str>) -> Result<Response, Failure> {
+        let mut request = self.request(Method::GET, path).header("Accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        self.answer(request).await
+    }
+
+    /// Which agent this client speaks as.
+    pub(super) async fn speaker(&self) -> Result<String, Failure> {
+        let me = self.get("/principals/me", &[]).await?;
+        Ok(me["agent_id"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// A part of a path: letters that mean something in a URL are escaped.
+pub(super) fn segment(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes().fold(String::with_capacity(text.len()), |mut path, byte| {
+        if keep(byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push('%');
+            path.push_str(&entente_core::canonical::hex(&[byte]).to_uppercase());
+        }
+        path
+    })
+}
