@@ -48,8 +48,8 @@ enum IntentVerb {
         #[arg(required = true, value_parser = Member::parse, value_name = "PATH=VALUE")]
         members: Vec<Member>,
         /// Only if this is the version [default: whichever is current]
-        #[arg(long)]
-        version: Option<i64>,
+        #[arg(long, value_name = "N")]
+        if_version: Option<i64>,
     },
     /// Set its status
     Status {
@@ -58,8 +58,8 @@ enum IntentVerb {
         /// The new status
         status: String,
         /// Only if this is the version [default: whichever is current]
-        #[arg(long)]
-        version: Option<i64>,
+        #[arg(long, value_name = "N")]
+        if_version: Option<i64>,
     },
     /// Its log
     Events {
@@ -110,17 +110,17 @@ impl Intents {
                 api.get("/intents", &query).await?["intents"].take()
             }
             IntentVerb::Show { id } => api.get(&path(&id, ""), &[]).await?,
-            IntentVerb::Set { id, members, version } => {
+            IntentVerb::Set { id, members, if_version } => {
                 let patches: Vec<Value> = members
                     .into_iter()
                     .map(|Member { path, value }| json!({ "op": "set", "path": path, "value": value }))
                     .collect();
                 let body = json!({ "patches": patches });
-                api.post_versioned(&path(&id, ""), &path(&id, "/state"), &body, version).await?
+                api.post_versioned(&path(&id, ""), &path(&id, "/state"), &body, if_version).await?
             }
-            IntentVerb::Status { id, status, version } => {
+            IntentVerb::Status { id, status, if_version } => {
                 let body = json!({ "status": status });
-                api.post_versioned(&path(&id, ""), &path(&id, "/status"), &body, version).await?
+                api.post_versioned(&path(&id, ""), &path(&id, "/status"), &body, if_version).await?
             }
             IntentVerb::Events { id, event_type, limit } => {
                 let limit = ("limit", limit.to_string());

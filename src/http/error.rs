@@ -78,6 +78,12 @@ impl Problem {
         Self { request_id, ..self }
     }
 
+    /// Which of the closed list.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.refusal.code
+    }
+
     /// The body, for a failure that is a part of a reply.
     #[must_use]
     pub fn body(&self) -> ProblemBody {

@@ -296,10 +296,19 @@ async fn send_batch(
         }
     }
     let mut sent = doors.sends.send_all(intent_id, commands).await.into_iter();
-    let outcomes: Vec<Result<Arc<Message>, Problem>> = outcomes
+    let mut outcomes: Vec<Result<Arc<Message>, Problem>> = outcomes
         .into_iter()
         .filter_map(|outcome| outcome.or_else(|| sent.next().map(|answer| answer.map_err(Problem::from))))
         .collect();
+    // A channel that is not there for the caller is not there for any item: that is the answer to the whole.
+    let unseen = |outcome: &Result<_, Problem>| {
+        outcome.as_ref().is_err_and(|problem| problem.code() == Code::NotFound)
+    };
+    if outcomes.iter().all(unseen)
+        && let Some(Err(problem)) = outcomes.pop()
+    {
+        return Err(problem);
+    }
     let refused = outcomes.iter().filter(|outcome| outcome.is_err()).count();
     let results = outcomes.iter().enumerate().map(|(index, outcome)| BatchItem {
         index,

@@ -19,7 +19,7 @@ use entente_core::events::{Sealed, verify};
 use entente_core::ids::{Chance, IntentId};
 use entente_core::principals::Kind;
 
-pub use client::Client;
+pub use client::{Client, Reply};
 pub use cluster::Cluster;
 pub use serde_json::{Value, json};
 pub use stream::Sse;

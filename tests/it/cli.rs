@@ -1,0 +1,142 @@
+//! The command line, run as people run it: the program as a process.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use super::harness::{ANY, Value, World, json, talk};
+
+fn run(world: Option<&World>, key: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+    command.args(arguments).env_clear().env("ENTENTE_API_KEY", key);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    if let Some(world) = world {
+        command.env("ENTENTE_URL", format!("http://{}", world.address));
+    }
+    command.output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("entente-cli-{}-{name}", std::process::id()))
+}
+
+/// Runs a command against the world, requires success, and reads its JSON.
+async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
+    let (arguments, key) = (arguments.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), key.to_owned());
+    let url = format!("http://{}", world.address);
+    let output = tokio::task::spawn_blocking(move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+        command
+            .args(&arguments)
+            .arg("--json")
+            .env_clear()
+            .env("ENTENTE_URL", url)
+            .env("ENTENTE_API_KEY", key);
+        command.output().unwrap()
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{}", complaint(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)))
+}
+
+#[test]
+fn the_demo_tells_the_whole_story() {
+    let output = run(None, "", &["demo"]);
+    assert!(output.status.success(), "{}\n{}", text(&output), complaint(&output));
+    let transcript = text(&output);
+    for part in [
+        "agent.researcher asks",
+        "event channel_message",
+        "403 may_not_act_as",
+        "401 unauthenticated",
+        "event message_expired",
+        "every one in its place and unchanged",
+        "with one name changed: event",
+        "Everything went as it should",
+    ] {
+        assert!(transcript.contains(part), "the transcript lacks `{part}`:\n{transcript}");
+    }
+    assert_eq!(complaint(&output), "", "the demo complains");
+}
+
+#[tokio::test]
+async fn two_agents_talk_from_the_terminal() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let root = admin.headers()[0].1.clone();
+    told(&world, &root, &["principal", "create", "agent.cli", "--kind", "agent"]).await;
+    let made = told(&world, &root, &["key", "create", "agent.cli", "--label", "terminal"]).await;
+    let key = made["key"].as_str().unwrap();
+    assert_eq!(told(&world, key, &["whoami"]).await["agent_id"], "agent.cli");
+    told(&world, key, &["agent", "register", "agent.cli", "--role", "writer"]).await;
+    let intent = told(&world, key, &["intent", "create", "From a terminal"]).await;
+    let id = intent["id"].as_str().unwrap();
+    let set = told(&world, key, &["intent", "set", id, "progress=0.5", "owner=Ada"]).await;
+    assert_eq!(set["state"], json!({ "progress": 0.5, "owner": "Ada" }));
+    let channel = told(&world, key, &["channel", "open", id, "talk", "--audit"]).await;
+    let channel = channel["id"].as_str().unwrap();
+    let sent = told(&world, key, &["send", channel, "hello", "--type", "broadcast"]).await;
+    assert_eq!(sent["payload"], json!({ "text": "hello" }));
+    let request =
+        told(&world, key, &["send", channel, r#"{"q":1}"#, "--type", "request", "--to", "agent.cli2"]).await;
+    let request = request["id"].as_str().unwrap();
+    told(&world, ANY, &["reply", channel, request, r#"{"a":2}"#, "--as", "agent.cli2"]).await;
+    let output = told(&world, key, &["channel", "list", id]).await;
+    assert_eq!(output[0]["message_count"], 3);
+    let events = told(&world, key, &["intent", "events", id]).await;
+    assert!(events.as_array().unwrap().len() >= 5, "{events}");
+    told(&world, &root, &["key", "revoke", made["record"]["id"].as_str().unwrap()]).await;
+    world.client(key).get("/principals/me").await.refused(401, "unauthenticated");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn verify_finds_what_was_changed_without_a_server() {
+    let world = World::start().await;
+    let any = world.any().acting_as("agent.a");
+    let (intent, channel) = talk(&any, json!({ "options": { "audit": true } })).await;
+    for n in 0..5 {
+        let said = json!({ "sender": "agent.a", "payload": { "n": n } });
+        any.post(&format!("/channels/{channel}/messages"), said).await.is(201);
+    }
+    let export = any.get(&format!("/intents/{intent}/export")).await.ok();
+    let file = scratch("export.json");
+    std::fs::write(&file, export.to_string()).unwrap();
+    let clean = run(None, "", &["verify", file.to_str().unwrap()]);
+    assert!(clean.status.success(), "{}", complaint(&clean));
+    assert!(text(&clean).contains("every event is in its place"), "{}", text(&clean));
+
+    let mut forged = export.clone();
+    forged["events"][3]["payload"]["payload"]["n"] = json!(7);
+    std::fs::write(&file, forged.to_string()).unwrap();
+    let found = run(None, "", &["verify", file.to_str().unwrap()]);
+    assert_eq!(found.status.code(), Some(1));
+    assert!(text(&found).contains("event 4: "), "{}", text(&found));
+
+    std::fs::write(&file, "{}").unwrap();
+    let stranger = run(None, "", &["verify", file.to_str().unwrap()]);
+    assert_eq!(stranger.status.code(), Some(1));
+    assert!(complaint(&stranger).contains("is no export of an intent"), "{}", complaint(&stranger));
+    std::fs::remove_file(&file).unwrap();
+    world.end().await;
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let away = run(None, "", &["whoami", "--url", "http://127.0.0.1:9"]);
+    assert_eq!(away.status.code(), Some(1));
+    assert!(complaint(&away).contains("Is the server running?"), "{}", complaint(&away));
+    let guess = run(None, "", &["serve"]);
+    assert_eq!(guess.status.code(), Some(1));
+    assert!(complaint(&guess).contains("guesses nothing"), "{}", complaint(&guess));
+    let open = run(None, "", &["dev", "--bind", "0.0.0.0:0", "--seed", "service:a=b"]);
+    assert!(complaint(&open).contains("seeded keys are for local use"), "{}", complaint(&open));
+    assert_eq!(open.status.code(), Some(1));
+}

@@ -1,0 +1,67 @@
+//! The configuration: `.env.example` documents what `src/config.rs` reads, with its defaults; a value that cannot be used
+//! is refused with its variable's name.
+
+use std::collections::BTreeSet;
+
+use entente::config::Config;
+
+/// The variables that a file documents: `NAME=value` and `# NAME=value`.
+fn documented() -> Vec<(String, String)> {
+    let lines = include_str!("../../.env.example").lines();
+    let pairs = lines.filter_map(|line| line.trim_start_matches("# ").split_once('='));
+    let named = pairs
+        .filter(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
+    named.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The variables that the code asks for.
+fn read() -> BTreeSet<String> {
+    let asked = std::sync::Mutex::new(BTreeSet::new());
+    Config::read(&|name| {
+        asked.lock().unwrap().insert(name.to_owned());
+        None
+    })
+    .unwrap();
+    asked.into_inner().unwrap()
+}
+
+#[test]
+fn every_variable_is_documented_and_no_other() {
+    let documented: BTreeSet<String> = documented().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(documented, read());
+}
+
+#[test]
+fn the_documented_values_are_the_defaults() {
+    let example = include_str!("../../.env.example");
+    let set: Vec<(String, String)> = documented()
+        .into_iter()
+        .filter(|(name, _)| example.lines().any(|line| line.starts_with(&format!("{name}="))))
+        .collect();
+    let from_example =
+        Config::read(&|name| set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()));
+    let defaults = Config::read(&|_| None);
+    assert_eq!(format!("{:?}", from_example.unwrap()), format!("{:?}", defaults.unwrap()));
+}
+
+#[test]
+fn a_bad_value_is_refused_with_its_name() {
+    let bad = [
+        ("ENTENTE_BIND", "everywhere"),
+        ("ENTENTE_WORKERS", "0"),
+        ("ENTENTE_LOG_FORMAT", "xml"),
+        ("ENTENTE_RATE_PER_SECOND", "-1"),
+        ("ENTENTE_MAX_BODY_BYTES", "lots"),
+        ("ENTENTE_STRICT_RFC0021", "yes please"),
+        ("ENTENTE_COMMIT_WRITERS", "0"),
+        ("ENTENTE_AUDIT_EVENT_TYPE", "something"),
+    ];
+    let all =
+        Config::read(&|name| bad.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned()));
+    let said = all.unwrap_err().to_string();
+    for (name, value) in bad {
+        assert!(said.contains(&format!("{name}={value}: must be ")), "{said}");
+        let one = Config::read(&|asked| (asked == name).then(|| value.to_owned()));
+        assert!(one.unwrap_err().to_string().contains(name));
+    }
+}

@@ -1,0 +1,321 @@
+//! The rules of the house that the compiler does not keep (ARCHITECTURE.md, "Rules"), read off the source text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a file at the most, and of a function.
+const FILE_LINES: usize = 400;
+const FUNCTION_LINES: usize = 70;
+
+/// Files that are longer, with the length that they may have. This list may only shrink.
+const LONG_FILES: [(&str, usize); 7] = [
+    ("core/src/access.rs", 406),
+    ("core/src/messages.rs", 441),
+    ("src/app/events.rs", 429),
+    ("src/app/messages.rs", 424),
+    ("src/app/streams.rs", 444),
+    ("src/http/messages.rs", 453),
+    ("tests/it/messages.rs", 670),
+];
+
+/// Functions that are longer. This list may only shrink.
+const LONG_FUNCTIONS: [&str; 3] = ["load_page", "write_more", "read"];
+
+/// Who may not speak of what: folder or file, and the words it must not contain. Comments do not count.
+const FORBIDDEN: [(&str, &[&str]); 7] = [
+    ("core/src/", &["sqlx::", "actix_web", "tokio::", "reqwest::", "std::env", "std::fs", "Utc::now"]),
+    (
+        "src/app/",
+        &["actix_web", "StatusCode", "crate::http", "crate::cli", "crate::background", "reqwest::", " now()"],
+    ),
+    ("src/feed/", &["actix_web", "sqlx::", "crate::http", "crate::app", "crate::cli", "crate::background"]),
+    ("src/http/", &["sqlx::", "crate::background", "crate::cli", "crate::db", "reqwest::", "spawn("]),
+    ("src/background/", &["actix_web", "crate::http", "crate::cli", "reqwest::", "sqlx::query"]),
+    ("src/db/", &["crate::app", "crate::http", "crate::feed", "sqlx::query"]),
+    ("src/cli/", &["sqlx::query", "actix_web"]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file of the project with its text, by its path from the root.
+fn sources(folders: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut left: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                found.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 10, "no sources were found");
+    found
+}
+
+fn program() -> Vec<(String, String)> {
+    sources(&["src", "core/src"])
+}
+
+fn none(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The lines of code, without comments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim_start().starts_with("//"))
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let all = sources(&["src", "core/src", "core/tests", "tests", "benches"]);
+    let silent = all.iter().filter(|(_, text)| !text.starts_with("//! "));
+    none(
+        &silent
+            .map(|(name, _)| format!("{name} does not open with `//!`: its role, and what it leaves out"))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn floors_only_speak_downwards() {
+    let mut faults = Vec::new();
+    for (name, text) in program() {
+        for (folder, words) in FORBIDDEN {
+            for word in words.iter().filter(|_| name.starts_with(folder)) {
+                if code(&text).any(|line| line.contains(word)) {
+                    faults.push(format!("{name} speaks of `{word}`"));
+                }
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn only_one_place_each() {
+    let places = [
+        ("tracker.spawn(", "src/shutdown.rs"),
+        ("Utc::now", "src/environment.rs"),
+        ("getrandom::", "src/environment.rs"),
+        ("env::var(", "src/config.rs"),
+        ("Config::from_environment", "src/cli/"),
+        ("reqwest::Client::", "src/cli/remote.rs"),
+        ("PgPoolOptions", "src/db/mod.rs"),
+        ("pg_notify(", "src/app/nodes.rs"),
+        ("PgListener", "src/background/peers.rs"),
+    ];
+    let mut faults = Vec::new();
+    for (word, place) in places {
+        let speakers: Vec<String> = program()
+            .into_iter()
+            .filter(|(_, text)| code(text).any(|line| line.contains(word) && !line.contains("tasks.spawn(")))
+            .map(|(name, _)| name)
+            .collect();
+        if speakers.iter().any(|name| !name.starts_with(place)) {
+            faults.push(format!("`{word}` belongs into {place} alone, and is in {speakers:?}"));
+        }
+        if speakers.is_empty() {
+            faults.push(format!("`{word}` is nowhere: this rule watches nothing any more"));
+        }
+    }
+    none(&faults);
+}
+
+/// The names that the migrations give to tables.
+fn tables() -> BTreeSet<String> {
+    let mut tables = BTreeSet::new();
+    for entry in fs::read_dir(root().join("migrations")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("CREATE TABLE ") {
+                tables.insert(rest.split([' ', '(']).next().unwrap().to_owned());
+            }
+        }
+    }
+    assert!(tables.len() > 8, "{tables:?}");
+    tables
+}
+
+#[test]
+fn a_table_is_written_by_one_file() {
+    let verbs = ["INSERT INTO ", "UPDATE ", "DELETE FROM "];
+    let mut writers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, text) in program() {
+        for table in tables() {
+            let writes = verbs.iter().any(|verb| {
+                text.match_indices(&format!("{verb}{table}")).any(|(at, found)| {
+                    !text[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                })
+            });
+            if writes {
+                writers.entry(table).or_default().insert(name.clone());
+            }
+        }
+    }
+    // The statement of the hot path writes several tables at once, and is the only one that may.
+    let own = |name: &&String| *name != "src/app/sends/write.rs";
+    let shared = writers.iter().filter(|(_, files)| files.iter().filter(own).count() > 1);
+    none(&shared.map(|(table, files)| format!("`{table}` is written by {files:?}")).collect::<Vec<_>>());
+    assert_eq!(writers.keys().cloned().collect::<BTreeSet<_>>(), tables(), "a table that nobody writes");
+}
+
+#[test]
+fn every_query_is_checked_and_has_a_name() {
+    let mut faults = Vec::new();
+    let mut names = BTreeSet::new();
+    for (name, text) in program() {
+        for (at, call) in text.match_indices("sqlx::query") {
+            let rest = &text[at + call.len()..];
+            let (form, rest) = rest.split_once('(').unwrap();
+            if !form.ends_with('!') {
+                faults.push(format!("{name}: `sqlx::query{form}` is not checked by the compiler"));
+                continue;
+            }
+            let sql = rest.split_once('"').unwrap().1;
+            let Some(label) = sql.strip_prefix("-- ").and_then(|sql| sql.split(['\n', '\\', ' ']).next())
+            else {
+                faults.push(format!("{name}: a query does not open with `-- noun::verb`"));
+                continue;
+            };
+            if !names.insert(label.to_owned()) && !label.starts_with("sends::") {
+                faults.push(format!("{name}: two queries are called `{label}`"));
+            }
+        }
+    }
+    none(&faults);
+    assert!(names.len() > 60, "only {} queries were found", names.len());
+}
+
+/// The functions of a formatted file: name, first line and number of lines.
+fn functions(text: &str) -> Vec<(String, usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let trimmed = line.trim_start();
+        let words = trimmed.split(" fn ").next().unwrap();
+        let begins = trimmed.starts_with("fn ")
+            || trimmed.contains(" fn ")
+                && words.split(' ').all(|w| w.starts_with("pub") || w == "async" || w == "const");
+        if !begins {
+            continue;
+        }
+        if lines[start..]
+            .iter()
+            .find(|line| line.ends_with([';', '{']))
+            .is_none_or(|line| line.ends_with(';'))
+        {
+            // A declaration without a body.
+            continue;
+        }
+        let indent = &line[..line.len() - trimmed.len()];
+        let end = format!("{indent}}}");
+        let Some(length) = lines[start..].iter().position(|line| *line == end || line.ends_with("{}")) else {
+            continue;
+        };
+        let name = trimmed.split("fn ").nth(1).unwrap().split(['(', '<']).next().unwrap();
+        found.push((name.to_owned(), start + 1, length + 1));
+    }
+    found
+}
+
+#[test]
+fn nothing_outgrows_the_house() {
+    let mut faults = Vec::new();
+    for (name, text) in sources(&["src", "core/src", "core/tests", "tests", "benches"]) {
+        let lines = text.lines().count();
+        let allowed =
+            LONG_FILES.iter().find(|(known, _)| *known == name).map_or(FILE_LINES, |(_, lines)| *lines);
+        if lines > allowed {
+            faults.push(format!("{name} has {lines} lines; {allowed} is the most: which noun is missing?"));
+        }
+        for (function, at, lines) in functions(&text) {
+            if lines > FUNCTION_LINES && !LONG_FUNCTIONS.contains(&function.as_str()) {
+                faults.push(format!(
+                    "{name}:{at} `{function}` has {lines} lines; {FUNCTION_LINES} is the most"
+                ));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn nothing_is_left_lying_about() {
+    // Put together here, so that this file does not find itself.
+    let words = [
+        ["FIX", "ME"],
+        ["TO", "DO"],
+        ["X", "XX"],
+        ["todo", "!("],
+        ["dbg", "!("],
+        ["#[all", "ow("],
+        ["#![all", "ow("],
+    ];
+    let mut faults = Vec::new();
+    for (name, text) in sources(&["src", "core", "tests", "benches"]) {
+        for word in words.map(|parts| parts.concat()) {
+            if text.contains(&word) {
+                faults.push(format!("{name} has `{word}`"));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn migrations_only_go_forward() {
+    let mut names: Vec<String> = fs::read_dir(root().join("migrations"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for name in &names {
+        let (version, rest) = name.split_once('_').unwrap();
+        assert!(
+            version.len() == 14 && version.bytes().all(|b| b.is_ascii_digit()),
+            "{name}: no time in front"
+        );
+        assert!(Path::new(rest).extension().is_some_and(|end| end == "sql"), "{name}");
+        assert!(!rest.contains(".down."), "{name} goes back");
+    }
+    assert!(names.len() >= 7);
+}
+
+#[test]
+fn what_conformance_claims_is_tested() {
+    let claims = fs::read_to_string(root().join("CONFORMANCE.md")).unwrap();
+    let mut tests = BTreeSet::new();
+    for (name, text) in sources(&["tests", "core/tests", "core/src"]) {
+        let file = Path::new(&name).file_stem().unwrap().to_str().unwrap().to_owned();
+        tests.extend(functions(&text).into_iter().map(|(function, _, _)| format!("{file}::{function}")));
+    }
+    let python = fs::read_dir(root().join("tests/clients")).unwrap().map(|entry| entry.unwrap().path());
+    for path in python.filter(|path| path.extension().is_some_and(|end| end == "py")) {
+        let file = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let defined = text
+            .lines()
+            .filter_map(|line| line.trim_start().trim_start_matches("async ").strip_prefix("def "));
+        tests.extend(defined.map(|rest| format!("{file}::{}", rest.split('(').next().unwrap())));
+    }
+    let mut rows = 0;
+    let mut faults = Vec::new();
+    for line in claims.lines().filter(|line| line.starts_with("| ")) {
+        for quoted in line.split('`').skip(1).step_by(2).filter(|word| word.contains("::")) {
+            rows += 1;
+            if !tests.contains(quoted) {
+                faults.push(format!("CONFORMANCE.md names `{quoted}`, which is no test"));
+            }
+        }
+    }
+    none(&faults);
+    assert!(rows > 50, "only {rows} tests are named");
+}

@@ -1,0 +1,193 @@
+//! The sweep over every operation of the OpenAPI document: without a key, with a key of the wrong scope, and as a
+//! stranger, nobody gets in. A new operation is covered without a line here.
+
+use entente::http::openapi::Document;
+
+use super::harness::{Client, Value, World, json};
+use super::openapi::operations;
+
+/// Operations that say nothing about anybody and need no key.
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
+/// stranger's sweep leaves them out.
+const NOBODYS: [&str; 14] = [
+    "GET /api/v1/agents",
+    "POST /api/v1/agents",
+    "POST /api/v1/agents/register",
+    "GET /api/v1/agents/{agent_id}",
+    "GET /api/v1/agents/{agent_id}/record",
+    "GET /api/v1/intents",
+    "POST /api/v1/intents",
+    "GET /api/v1/principals/me",
+    "GET /api/v1/subscribe",
+    "GET /api/v1/subscribe/agents/{agent_id}",
+    "GET /api/v1/agents/{agent_id}/subscribe",
+    // Anybody may ask for access to a closed intent: that is what the route is for (RFC-0011).
+    "POST /api/v1/intents/{intent_id}/access-requests",
+    // And may see what became of the own request; those of others are not listed.
+    "GET /api/v1/intents/{intent_id}/access-requests",
+    // Refused for want of the scope `admin`, which the sweep over scopes shows.
+    "GET /api/v1/audit",
+];
+
+/// The things that the paths name: those of somebody else.
+struct Places(Vec<(&'static str, String)>);
+
+impl Places {
+    async fn make(world: &World) -> Self {
+        let owner = world.agent("agent.owner").await;
+        let intent = owner.post("/intents", json!({ "title": "private" })).await.ok();
+        let intent = intent["id"].as_str().unwrap().to_owned();
+        let channel =
+            owner.post(&format!("/intents/{intent}/channels"), json!({ "name": "talk" })).await.ok();
+        let channel = channel["id"].as_str().unwrap().to_owned();
+        let said = json!({ "sender": "agent.owner", "message_type": "request", "to": "agent.friend", "payload": {} });
+        let message = owner.post(&format!("/channels/{channel}/messages"), said).await.ok();
+        owner.post("/agents/register", json!({ "agent_id": "agent.owner" })).await.ok();
+        let acl = json!({
+            "default_policy": "closed",
+            "entries": [{ "principal_id": "agent.friend", "principal_type": "agent", "permission": "read" }],
+        });
+        let acl = owner.put(&format!("/intents/{intent}/acl"), acl).await.ok();
+        let entry = acl["entries"][0]["id"].as_str().unwrap().to_owned();
+        let outsider = world.agent("agent.outsider").await;
+        let ask = json!({ "principal_id": "agent.outsider", "principal_type": "agent", "requested_permission": "read" });
+        let request = outsider.post(&format!("/intents/{intent}/access-requests"), ask).await.ok();
+        let me = owner.get("/principals/me").await.ok();
+        Self(vec![
+            ("intent_id", intent),
+            ("channel_id", channel),
+            ("message_id", message["id"].as_str().unwrap().to_owned()),
+            ("name", "talk".to_owned()),
+            ("agent_id", "agent.owner".to_owned()),
+            ("principal_id", "agent.owner".to_owned()),
+            ("key_id", me["key"]["id"].as_str().unwrap().to_owned()),
+            ("entry_id", entry),
+            ("request_id", request["id"].as_str().unwrap().to_owned()),
+        ])
+    }
+
+    fn fill(&self, path: &str) -> String {
+        let filled = self
+            .0
+            .iter()
+            .fold(path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
+        assert!(!filled.contains('{'), "{path} names what this sweep does not know; add it to `Places`");
+        filled
+    }
+}
+
+/// Bodies that would be lawful, so that it is the caller who is refused and not the body.
+fn body(path: &str) -> Value {
+    match path.rsplit('/').next().unwrap() {
+        "messages" | "reply" => {
+            json!({ "sender": "agent.stranger", "message_type": "broadcast", "payload": {} })
+        }
+        "batch" => json!({ "messages": [{ "sender": "agent.stranger", "payload": {} }] }),
+        "ask" => json!({ "sender": "agent.stranger", "to": "agent.owner", "payload": {}, "timeout": 1 }),
+        "intents" => json!({ "title": "theirs" }),
+        "channels" => json!({ "name": "theirs" }),
+        "agents" | "register" => json!({ "agent_id": "agent.stranger" }),
+        "events" => json!({ "event_type": "comment", "actor": "agent.stranger", "payload": {} }),
+        "state" => json!({ "patches": [{ "op": "set", "path": "a", "value": 1 }] }),
+        "status" => json!({ "status": "active" }),
+        "acl" => json!({ "default_policy": "open", "entries": [] }),
+        "entries" => {
+            json!({ "principal_id": "agent.stranger", "principal_type": "agent", "permission": "admin" })
+        }
+        "access-requests" => {
+            json!({ "principal_id": "agent.stranger", "principal_type": "agent", "requested_permission": "admin" })
+        }
+        "approve" | "deny" => json!({ "decided_by": "agent.stranger" }),
+        "principals" => json!({ "id": "agent.new", "kind": "agent" }),
+        "keys" => json!({ "label": "theirs" }),
+        _ if path.contains("/messages/") => json!({ "status": "read" }),
+        _ => json!({}),
+    }
+}
+
+async fn call(client: &Client, method: &str, path: &str, template: &str) -> super::harness::Reply {
+    let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body(template).to_string());
+    client.with("if-match", "1").send(method, &format!("/{path}"), sent).await
+}
+
+fn all() -> Vec<(String, String)> {
+    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let each = operations(&document).into_iter().map(|(path, method, _)| (path, method));
+    each.filter(|(path, _)| !OPEN.contains(&path.as_str())).collect()
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_key() {
+    let world = World::start().await;
+    let places = Places::make(&world).await;
+    let strangers = [world.anon(), world.client("wrong"), world.client("ent_000000000000_x")];
+    for (path, method) in all() {
+        for client in &strangers {
+            let reply = call(client, &method, &places.fill(&path), &path).await;
+            let body = reply.refused(401, "unauthenticated");
+            assert_eq!(
+                body["message"], "Invalid or missing API key",
+                "{method} {path} says more than it should"
+            );
+            assert!(reply.headers.contains_key("www-authenticate"), "{method} {path}");
+        }
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_key_opens_only_what_its_scopes_say() {
+    let world = World::start().await;
+    let places = Places::make(&world).await;
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": "agent.narrow", "kind": "agent" })).await.is(201);
+    // The scopes are a closed list; this key has the one that opens the least.
+    let made =
+        admin.post("/principals/agent.narrow/keys", json!({ "scopes": ["agents:read"] })).await.is(201);
+    let narrow = world.client(made["key"].as_str().unwrap());
+    let open = ["/api/v1/agents", "/api/v1/agents/{agent_id}", "/api/v1/agents/{agent_id}/record"];
+    for (path, method) in all() {
+        let reply = call(&narrow, &method, &places.fill(&path), &path).await;
+        if method == "GET" && (open.contains(&path.as_str()) || path == "/api/v1/principals/me") {
+            assert_eq!(reply.status, 200, "{method} {path}");
+            continue;
+        }
+        assert!(
+            [403, 404].contains(&reply.status),
+            "{method} {path} answered {} to a key without its scope: {}",
+            reply.status,
+            reply.text
+        );
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_stranger_finds_nothing() {
+    let world = World::start().await;
+    let places = Places::make(&world).await;
+    let stranger = world.agent("agent.stranger").await;
+    let mut tried = 0;
+    for (path, method) in all() {
+        if NOBODYS.contains(&format!("{method} {path}").as_str()) {
+            continue;
+        }
+        tried += 1;
+        let reply = call(&stranger, &method, &places.fill(&path), &path).await;
+        assert!(
+            [403, 404].contains(&reply.status),
+            "{method} {path} answered {} to a stranger: {}",
+            reply.status,
+            reply.text
+        );
+        assert!(
+            !reply.text.contains("private"),
+            "{method} {path} tells a stranger the title: {}",
+            reply.text
+        );
+    }
+    assert!(tried > 35, "only {tried} operations were tried");
+    world.end().await;
+}
