@@ -1,64 +1,69 @@
-//! quick
+//! The load bench (`make bench`): Entente over HTTP beside PostgreSQL's own pgbench, interleaved on one machine in one
+//! run, so that the figures are ratios and not the machine's. Prints a table and writes it to `bench-results/latest.md`.
+//! After every load it checks that each acknowledged message exists exactly once and in its sender's order.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on says where")]
+#![expect(clippy::disallowed_methods, reason = "a bench has no server whose tasks or chance it could use")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "these are measurements"
+)]
+
 mod client;
-use serde_json::{Value, json};
+mod report;
+mod scenes;
+mod stage;
+mod streams;
+
 use std::time::Duration;
+
+use report::Report;
+use stage::Stage;
+
+/// How long each load of a comparison runs, and how many times the two sides take turns.
+const SPELL: Duration = Duration::from_secs(4);
+const ROUNDS: usize = 3;
+
 fn main() {
-    let rt = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let addr: std::net::SocketAddr = std::env::args().nth(1).unwrap().parse().unwrap();
-    rt.block_on(async move {
-        let key = "bench-key";
-        let mut c = client::Connection::open(addr).await.unwrap();
-        let spread: usize = std::env::args().nth(2).unwrap().parse().unwrap();
-        let mut cids = vec![];
-        for k in 0..spread {
-            let (_, b) = c
-                .exchange(&client::request(
-                    "POST",
-                    "/api/v1/intents",
-                    key,
-                    "",
-                    &json!({"title":"b"}).to_string(),
-                ))
-                .await
-                .unwrap();
-            let intent: Value = serde_json::from_slice(&b).unwrap();
-            let id = intent["id"].as_str().unwrap().to_owned();
-            let (_, b) = c
-                .exchange(&client::request(
-                    "POST",
-                    &format!("/api/v1/intents/{id}/channels"),
-                    key,
-                    "",
-                    &json!({"name":format!("c{k}"),"options":{"max_messages":1000000}}).to_string(),
-                ))
-                .await
-                .unwrap();
-            let ch: Value = serde_json::from_slice(&b).unwrap();
-            cids.push(ch["id"].as_str().unwrap().to_owned());
-        }
-        let payload = "x".repeat(270);
-        for clients in [1, 8, 32, 64] {
-            let (cids, payload) = (cids.clone(), payload.clone());
-            let mut l = client::closed(addr, clients, Duration::from_secs(5), move |c, n| {
-                (
-                    0,
-                    client::request(
-                        "POST",
-                        &format!("/api/v1/channels/{}/messages", cids[(c * 7919 + n * 31) % cids.len()]),
-                        key,
-                        "",
-                        &json!({"sender": format!("agent-{c}"), "payload": {"text": payload}}).to_string(),
-                    ),
-                )
-            })
-            .await;
-            println!(
-                "{clients}: {:.0}/s p50 {} p99 {} fail {}",
-                l.rate(),
-                l.quantile(0.5),
-                l.quantile(0.99),
-                l.failures
-            );
-        }
-    });
+    // `cargo bench` and `cargo test --benches` pass arguments of their own; names of scenes pick some of them.
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(run(&wanted));
+}
+
+async fn run(wanted: &[String]) {
+    let picked = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
+    let mut report = Report::new();
+    if picked("start") {
+        scenes::start(&mut report).await;
+    }
+    let mut stage = Stage::set().await;
+    if picked("r1") || picked("r5") {
+        let most = scenes::against_pgbench(&stage, &mut report).await;
+        scenes::latency(&stage, &mut report, most).await;
+    }
+    if picked("r3") {
+        scenes::spread(&stage, &mut report).await;
+    }
+    if picked("r6") {
+        scenes::features(&stage, &mut report).await;
+    }
+    if picked("r7") {
+        streams::subscribers(&stage, &mut report).await;
+    }
+    if picked("since") {
+        scenes::since(&stage, &mut report).await;
+    }
+    if picked("nodes") {
+        streams::two_servers(&stage, &mut report).await;
+    }
+    if picked("r10") {
+        stage.restart().await;
+        streams::idle(&stage, &mut report).await;
+    }
+    stage.strike().await;
+    report.finish();
 }

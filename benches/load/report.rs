@@ -1,0 +1,65 @@
+//! The bench's report: a table for the terminal and for a file.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// A figure, what it should be, and how it came about.
+struct Line {
+    name: &'static str,
+    figure: String,
+    aim: &'static str,
+    met: bool,
+    detail: String,
+}
+
+/// The report.
+pub struct Report(Vec<Line>);
+
+impl Report {
+    /// An empty report.
+    pub fn new() -> Self {
+        println!("Entente's load bench on {}\n", machine());
+        Self(Vec::new())
+    }
+
+    /// Adds a figure, and shows it at once.
+    pub fn add(&mut self, name: &'static str, figure: String, aim: &'static str, met: bool, detail: String) {
+        println!("{} {name}: {figure} (aim {aim})\n     {detail}\n", if met { "met " } else { "MISS" });
+        self.0.push(Line { name, figure, aim, met, detail });
+    }
+
+    /// Writes the file.
+    pub fn finish(self) {
+        let mut text =
+            format!("Machine: {}\n\n| Figure | Measured | Aim | |\n|---|---|---|---|\n", machine());
+        for Line { name, figure, aim, met, detail } in &self.0 {
+            let mark = if *met { "met" } else { "missed" };
+            writeln!(text, "| {name} | **{figure}** ({mark}) | {aim} | {detail} |").unwrap();
+        }
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-results");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("latest.md"), &text).unwrap();
+        println!("written to bench-results/latest.md");
+    }
+}
+
+/// The machine's size.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = memory.lines().next().and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    format!(
+        "{cores} cores ({}), {} GiB, load generator, server and PostgreSQL on the same machine",
+        model.map_or("unknown", |(_, name)| name),
+        kib.unwrap_or(0) / 1024 / 1024
+    )
+}
+
+/// The middle of some measurements.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,181 @@
+//! The scenes of the bench that send and read: against pgbench, hot and spread, paced, with everything switched on.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::{Connection, Load, closed, paced, request};
+use super::report::{Report, median};
+use super::stage::{KEY, Process, Stage, fdatasync};
+use super::{ROUNDS, SPELL};
+
+/// Sends to some channels from `clients` at once, each message with these headers, and checks what came of it.
+async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent: bool) -> Load {
+    let (to, count) = (channels.to_vec(), channels.len());
+    let run: u32 = rand();
+    let load = closed(stage.server.address, clients, SPELL, move |client, n| {
+        let channel = (client * 7_919 + n * 31) % count;
+        let extra =
+            if idempotent { format!("idempotency-key: {run}-{client}-{n}\r\n") } else { String::new() };
+        (channel, Stage::message(&to[channel], client, &extra))
+    })
+    .await;
+    stage.check(&load, channels).await;
+    load
+}
+
+/// A number that is another one in each run.
+fn rand() -> u32 {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).unwrap();
+    u32::from_ne_bytes(bytes)
+}
+
+/// The channels of new intents.
+pub async fn channels(stage: &Stage, count: usize, audit: bool) -> Vec<String> {
+    let options = json!({ "max_messages": 1_000_000, "audit": audit });
+    stage.talks(count, &options).await.into_iter().map(|(_, channel)| channel).collect()
+}
+
+/// R1: durable sends over HTTP beside pgbench's single-row inserts, at 32 and 64 clients. Answers with the sends per
+/// second at 32.
+pub async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
+    let to = channels(stage, 100, false).await;
+    let mut at_32 = 0.0;
+    for (name, clients) in [("R1 at 32 clients", 32), ("R1 at 64 clients", 64)] {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            theirs.push(stage.pgbench(clients, SPELL));
+            ours.push(send(stage, &to, clients, false).await.rate());
+        }
+        let (ours, theirs) = (median(ours), median(theirs));
+        let detail = format!("{ours:.0} sends/s over HTTP to 100 intents, {theirs:.0} pgbench inserts/s");
+        report.add(name, format!("{:.2}", ours / theirs), "≥ 1.0", ours >= theirs, detail);
+        if clients == 32 {
+            at_32 = ours;
+        }
+    }
+    at_32
+}
+
+/// R3: everybody on one channel beside everybody spread over 1,000 channels.
+pub async fn spread(stage: &Stage, report: &mut Report) {
+    let (hot, many) = (channels(stage, 1, false).await, channels(stage, 1_000, false).await);
+    let (mut one, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        one.push(send(stage, &hot, 32, false).await.rate());
+        all.push(send(stage, &many, 32, false).await.rate());
+    }
+    let (one, all) = (median(one), median(all));
+    let detail =
+        format!("{one:.0} sends/s to one channel, {all:.0} to 1,000 channels on as many intents, 32 clients");
+    report.add("R3 hot channel", format!("{:.2}", one / all), "≥ 0.8", one >= 0.8 * all, detail);
+}
+
+/// R5: the 99th percentile at 60 % of the most, in fdatasyncs. Paced: a stall is not hidden by what it delays.
+pub async fn latency(stage: &Stage, report: &mut Report, most: f64) {
+    let to = channels(stage, 100, false).await;
+    let names = to.clone();
+    let pace = 0.6 * most;
+    let mut load = paced(stage.server.address, 32, SPELL * 2, pace, move |client, n| {
+        let channel = (client * 7_919 + n * 31) % names.len();
+        (channel, Stage::message(&names[channel], client, ""))
+    })
+    .await;
+    stage.check(&load, &to).await;
+    let sync = fdatasync(&stage.dir) * 1e6;
+    let (p50, p99) = (load.quantile(0.5), load.quantile(0.99));
+    let detail = format!(
+        "p50 {:.2} ms, p99 {:.2} ms at {:.0} sends/s (asked for {pace:.0}); an fdatasync takes {sync:.0} µs",
+        p50 / 1e3,
+        p99 / 1e3,
+        load.rate()
+    );
+    report.add(
+        "R5 p99 at 60 % load",
+        format!("{:.1} fdatasyncs", p99 / sync),
+        "≤ 20",
+        p99 <= 20.0 * sync,
+        detail,
+    );
+}
+
+/// R6: with an idempotency key on every send and an audited channel, beside without either. Authentication, access
+/// checks and metrics cannot be switched off and are part of both.
+pub async fn features(stage: &Stage, report: &mut Report) {
+    let (plain, audited) = (channels(stage, 100, false).await, channels(stage, 100, true).await);
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        off.push(send(stage, &plain, 32, false).await.rate());
+        on.push(send(stage, &audited, 32, true).await.rate());
+    }
+    let (off, on) = (median(off), median(on));
+    let detail =
+        format!("{on:.0} sends/s with idempotency keys into audited channels, {off:.0} without, 32 clients");
+    report.add("R6 all features", format!("{:.2}", on / off), "≥ 0.85", on >= 0.85 * off, detail);
+}
+
+/// Reading the ten new messages of a channel that has 100,000.
+pub async fn since(stage: &Stage, report: &mut Report) {
+    let channel = channels(stage, 1, false).await.remove(0);
+    let path = format!("/channels/{channel}/messages");
+    let item = json!({ "sender": "agent-0", "payload": { "text": "x".repeat(270) } });
+    let batch = json!({ "messages": vec![item.clone(); 100] });
+    let mut last = String::new();
+    for _ in 0..1_000 {
+        let sent = stage.post(&format!("{path}/batch"), &batch).await;
+        sent["results"][99]["message"]["id"].as_str().unwrap().clone_into(&mut last);
+    }
+    for _ in 0..10 {
+        stage.post(&path, &item).await;
+    }
+    let mut connection = Connection::open(stage.server.address).await.unwrap();
+    let ask = request("GET", &format!("/api/v1{path}?since={last}"), KEY, "", "");
+    let mut micros = Vec::new();
+    for _ in 0..2_000 {
+        let begun = Instant::now();
+        let (status, body) = connection.exchange(&ask).await.unwrap();
+        micros.push(begun.elapsed().as_secs_f64() * 1e6);
+        assert_eq!(status, 200);
+        assert_eq!(
+            body.windows(8).filter(|part| part == b"\"sender\"").count(),
+            10,
+            "other than ten messages"
+        );
+    }
+    micros.sort_by(f64::total_cmp);
+    let (p50, p99) = (micros[1_000], micros[1_980]);
+    let detail = format!("10 new of 100,000 messages, one client; p99 {:.2} ms", p99 / 1e3);
+    report.add("GET …/messages?since=", format!("p50 {:.2} ms", p50 / 1e3), "< 1 ms", p50 < 1_000.0, detail);
+}
+
+/// From the start of the program until `/readyz` says yes: on a new data directory, and on an existing one.
+pub async fn start(report: &mut Report) {
+    let dir = std::env::temp_dir().join(format!("entente-bench-start-{}", std::process::id()));
+    let first = start_once(&dir).await;
+    let mut again = Vec::new();
+    for _ in 0..ROUNDS {
+        again.push(start_once(&dir).await);
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+    let again = median(again);
+    let detail = "PostgreSQL's start, migrations and the server's, until /readyz is 200".to_owned();
+    report.add("Start, new directory", format!("{first:.2} s"), "< 5 s", first < 5.0, detail.clone());
+    report.add("Start, existing directory", format!("{again:.2} s"), "< 1.5 s", again < 1.5, detail);
+}
+
+async fn start_once(dir: &std::path::Path) -> f64 {
+    let begun = Instant::now();
+    let server = Process::start(dir, None);
+    loop {
+        if let Ok(mut connection) = Connection::open(server.address).await
+            && let Ok((200, _)) = connection.exchange(&request("GET", "/readyz", KEY, "", "")).await
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    server.stop();
+    seconds
+}

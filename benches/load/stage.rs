@@ -1,0 +1,222 @@
+//! What the bench runs against: a private PostgreSQL of its own, pgbench on it, and the server as a process of its own.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use entente::db::binaries::Binaries;
+use entente::db::private::Private;
+use entente_core::ids::MessageId;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+
+use super::client::{Connection, Load, request};
+
+/// The literal key of the bench.
+pub const KEY: &str = "bench-key";
+
+/// Bytes of what a message says.
+const PAYLOAD: usize = 270;
+
+/// A server that runs as a process.
+pub struct Process {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a server on a port of its own choice; a private PostgreSQL when `database` is none.
+    pub fn start(dir: &Path, database: Option<&str>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+        command.args([
+            "dev",
+            "--bind",
+            "127.0.0.1:0",
+            "--seed",
+            &format!("service:bench={KEY}"),
+            "--data-dir",
+        ]);
+        command.arg(dir).env("ENTENTE_MAX_STREAMS_PER_KEY", "1000000").env("ENTENTE_LOG", "warn");
+        if let Some(url) = database {
+            command.env("DATABASE_URL", url);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut urls = lines.map(|line| line.unwrap());
+        let url =
+            urls.find_map(|line| line.trim().strip_prefix("export ENTENTE_URL=http://").map(str::to_owned));
+        let address = url.expect("the server says where it listens").parse().unwrap();
+        // Read on, so that the server never waits for a full pipe.
+        std::thread::spawn(move || urls.for_each(drop));
+        Self { child, address }
+    }
+
+    /// Stops the server in order.
+    pub fn stop(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+        kib.map_or(0, |kib: u64| kib * 1024)
+    }
+
+    /// Seconds of processor time that it has used.
+    pub fn processor(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+        ticks / rustix::param::clock_ticks_per_second() as f64
+    }
+}
+
+/// The whole stage.
+pub struct Stage {
+    private: Private,
+    pub server: Process,
+    pub dir: PathBuf,
+    binaries: PathBuf,
+}
+
+impl Stage {
+    /// Sets up PostgreSQL with its usual, durable settings, and the server on it.
+    pub async fn set() -> Self {
+        let dir = std::env::temp_dir().join(format!("entente-bench-{}", std::process::id()));
+        let private = Private::start(&dir, None, &[]).await.unwrap();
+        let server = Process::start(&dir, Some(&private.url()));
+        let stage = Self { private, server, dir, binaries: Binaries::find(None).unwrap().dir };
+        let mut connection = stage.connect().await;
+        sqlx::raw_sql("CREATE TABLE bench_rows (id bigserial PRIMARY KEY, payload text NOT NULL)")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+        stage
+    }
+
+    /// Another server on the same PostgreSQL.
+    pub fn second_server(&self) -> Process {
+        Process::start(&self.dir, Some(&self.private.url()))
+    }
+
+    /// The same server, begun anew.
+    pub async fn restart(&mut self) {
+        let fresh = self.second_server();
+        std::mem::replace(&mut self.server, fresh).stop();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+
+    /// Takes everything down.
+    pub async fn strike(self) {
+        self.server.stop();
+        self.private.stop().await.unwrap();
+        std::fs::remove_dir_all(&self.dir).unwrap();
+    }
+
+    /// A connection to PostgreSQL itself.
+    pub async fn connect(&self) -> PgConnection {
+        self.private.options().connect().await.unwrap()
+    }
+
+    /// Durable single-row inserts of the same payload per second, by pgbench over the Unix socket, prepared.
+    pub fn pgbench(&self, clients: usize, time: Duration) -> f64 {
+        let script = self.dir.join("insert.sql");
+        let row = json!({ "text": "x".repeat(PAYLOAD) });
+        std::fs::write(&script, format!("INSERT INTO bench_rows (payload) VALUES ('{row}');\n")).unwrap();
+        let url = self.private.url();
+        let output = Command::new(self.binaries.join("pgbench"))
+            .args([
+                "-n",
+                "-M",
+                "prepared",
+                "-j",
+                "2",
+                "-c",
+                &clients.to_string(),
+                "-T",
+                &time.as_secs().to_string(),
+                "-f",
+            ])
+            .arg(&script)
+            .arg(&url)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let tps = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+        tps.unwrap_or_else(|| panic!("pgbench: {said}{}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// A request with a body, answered with its body.
+    pub async fn post(&self, path: &str, body: &Value) -> Value {
+        let mut connection = Connection::open(self.server.address).await.unwrap();
+        let bytes = request("POST", &format!("/api/v1{path}"), KEY, "", &body.to_string());
+        let (status, body) = connection.exchange(&bytes).await.unwrap();
+        assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// New intents, each with a channel that nothing is evicted from: (intent, channel).
+    pub async fn talks(&self, count: usize, options: &Value) -> Vec<(String, String)> {
+        let mut talks = Vec::with_capacity(count);
+        for _ in 0..count {
+            let intent =
+                self.post("/intents", &json!({ "title": "bench" })).await["id"].as_str().unwrap().to_owned();
+            let ask = json!({ "name": "bench", "options": options });
+            let channel = self.post(&format!("/intents/{intent}/channels"), &ask).await;
+            talks.push((intent, channel["id"].as_str().unwrap().to_owned()));
+        }
+        talks
+    }
+
+    /// A message to send.
+    pub fn message(channel: &str, client: usize, extra: &str) -> Vec<u8> {
+        let body = json!({ "sender": format!("agent-{client}"), "payload": { "text": "x".repeat(PAYLOAD) } });
+        request("POST", &format!("/api/v1/channels/{channel}/messages"), KEY, extra, &body.to_string())
+    }
+
+    /// Checks that every acknowledged message exists exactly once, and those of each client in its order.
+    pub async fn check(&self, load: &Load, channels: &[String]) {
+        assert_eq!(load.failures, 0, "some requests failed");
+        let mut connection = self.connect().await;
+        let ids: Vec<uuid::Uuid> =
+            load.acked.iter().map(|(.., id)| id.parse::<MessageId>().unwrap().uuid()).collect();
+        let found: Vec<(uuid::Uuid, i64)> = sqlx::query_as("SELECT id, seq FROM messages WHERE id = ANY($1)")
+            .bind(&ids)
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        let places: std::collections::HashMap<_, _> = found.iter().copied().collect();
+        assert_eq!(found.len(), ids.len(), "acknowledged messages are missing or doubled");
+        assert_eq!(places.len(), ids.len(), "an id was given twice");
+        let mut last = std::collections::HashMap::new();
+        for ((client, channel, _), id) in load.acked.iter().zip(&ids) {
+            let seq = places[id];
+            let before = last.insert((*client, &channels[*channel]), seq);
+            assert!(before.is_none_or(|before| before < seq), "a client's messages changed places");
+        }
+        connection.close().await.unwrap();
+    }
+}
+
+/// Seconds of an `fdatasync` after a small write, the middle of many, on the disk under `dir`.
+pub fn fdatasync(dir: &Path) -> f64 {
+    let path = dir.join("fdatasync");
+    let mut file = std::fs::File::create(&path).unwrap();
+    let mut times = Vec::new();
+    for _ in 0..400 {
+        file.write_all(&[7; 8192]).unwrap();
+        let begun = Instant::now();
+        file.sync_data().unwrap();
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    std::fs::remove_file(path).unwrap();
+    super::report::median(times)
+}

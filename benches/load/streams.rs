@@ -1,0 +1,155 @@
+//! The scenes with streams: what a thousand subscribers cost the senders, what an idle one costs in memory, and how soon
+//! one server's message is on another's stream.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::client::closed;
+use super::report::{Report, median};
+use super::stage::{KEY, Stage};
+use super::{ROUNDS, SPELL};
+
+/// Idle connections of R10.
+const IDLE: usize = 5_000;
+
+async fn subscribe(address: SocketAddr, intent: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let ask =
+        format!("GET /api/v1/subscribe/intents/{intent} HTTP/1.1\r\nhost: bench\r\nx-api-key: {KEY}\r\n\r\n");
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut greeting = Vec::new();
+    while !greeting.windows(5).any(|part| part == b"retry") {
+        assert!(stream.read_buf(&mut greeting).await.unwrap() > 0, "a stream was refused");
+    }
+    assert!(greeting.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&greeting));
+    stream
+}
+
+/// Streams that are read by tasks, and how many frames they have had.
+struct Audience {
+    tasks: Vec<JoinHandle<()>>,
+    frames: Arc<AtomicU64>,
+}
+
+impl Audience {
+    async fn gather(address: SocketAddr, intents: &[String], count: usize) -> Self {
+        let frames = Arc::new(AtomicU64::new(0));
+        let mut tasks = Vec::new();
+        for index in 0..count {
+            let mut stream = subscribe(address, &intents[index % intents.len()]).await;
+            let frames = Arc::clone(&frames);
+            tasks.push(tokio::spawn(async move {
+                let mut buffer = vec![0; 64 * 1024];
+                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                    let seen = buffer[..read].windows(4).filter(|part| part == b"\nid:").count();
+                    let first = usize::from(buffer.starts_with(b"id:"));
+                    frames.fetch_add((seen + first) as u64, Ordering::Relaxed);
+                }
+            }));
+        }
+        Self { tasks, frames }
+    }
+
+    async fn leave(self) {
+        for task in self.tasks {
+            task.abort();
+            let _cancelled = task.await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// R7: sends per second with 1,000 subscribers spread over 100 intents, beside without any.
+pub async fn subscribers(stage: &Stage, report: &mut Report) {
+    let talks = stage.talks(100, &json!({ "max_messages": 1_000_000 })).await;
+    let (intents, channels): (Vec<String>, Vec<String>) = talks.into_iter().unzip();
+    let address = stage.server.address;
+    let send = async || {
+        let to = channels.clone();
+        let load = closed(address, 32, SPELL, move |client, n| {
+            let channel = (client * 7_919 + n * 31) % to.len();
+            (channel, Stage::message(&to[channel], client, ""))
+        })
+        .await;
+        stage.check(&load, &channels).await;
+        load.rate()
+    };
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let (mut delivered, mut processor) = (0, 0.0);
+    for _ in 0..ROUNDS {
+        without.push(send().await);
+        let audience = Audience::gather(address, &intents, 1_000).await;
+        let before = stage.server.processor();
+        with.push(send().await);
+        processor += stage.server.processor() - before;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        delivered += audience.frames.load(Ordering::Relaxed);
+        audience.leave().await;
+    }
+    let (without, with) = (median(without), median(with));
+    let detail = format!(
+        "{with:.0} sends/s with 1,000 subscribers on 100 intents, {without:.0} with none; {:.0} deliveries per second \
+         of the server's processor time, sending included",
+        delivered as f64 / processor
+    );
+    report.add("R7 subscribers", format!("{:.2}", with / without), "≥ 0.7", with >= 0.7 * without, detail);
+}
+
+/// R10: memory of an idle stream.
+pub async fn idle(stage: &Stage, report: &mut Report) {
+    let talks = stage.talks(100, &json!({})).await;
+    // The first streams make the server allocate what all share.
+    let mut held = Vec::new();
+    for index in 0..100 {
+        held.push(subscribe(stage.server.address, &talks[index % talks.len()].0).await);
+    }
+    let before = stage.server.memory();
+    for index in 0..IDLE {
+        held.push(subscribe(stage.server.address, &talks[index % talks.len()].0).await);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let each = stage.server.memory().saturating_sub(before) as f64 / IDLE as f64 / 1024.0;
+    let detail = format!("resident memory that {IDLE} idle streams on 100 intents add");
+    report.add("R10 idle stream", format!("{each:.1} KB"), "≤ 12 KB", each <= 12.0, detail);
+}
+
+/// How soon a message that is sent to one server is on the other's stream, when nothing else happens.
+pub async fn two_servers(stage: &Stage, report: &mut Report) {
+    let other = stage.second_server();
+    let (intent, channel) = stage.talks(1, &json!({})).await.remove(0);
+    let mut stream = subscribe(other.address, &intent).await;
+    // The servers hear of each other within a beat.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut sender = super::client::Connection::open(stage.server.address).await.unwrap();
+    let mut micros = Vec::new();
+    for n in 0..300 {
+        let body = json!({ "sender": "agent-0", "payload": { "mark": format!("mark-{n}-") } });
+        let path = format!("/api/v1/channels/{channel}/messages");
+        let bytes = super::client::request("POST", &path, KEY, "", &body.to_string());
+        let begun = Instant::now();
+        let (status, _) = sender.exchange(&bytes).await.unwrap();
+        assert_eq!(status, 201);
+        let (mark, mut heard) = (format!("mark-{n}-"), Vec::new());
+        while !heard.windows(mark.len()).any(|part| part == mark.as_bytes()) {
+            let read = tokio::time::timeout(Duration::from_secs(10), stream.read_buf(&mut heard)).await;
+            assert!(read.expect("the other server never told").unwrap() > 0, "the stream broke");
+        }
+        micros.push(begun.elapsed().as_secs_f64() * 1e6);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    other.stop();
+    micros.sort_by(f64::total_cmp);
+    let p99 = micros[296] / 1e3;
+    let detail = format!(
+        "from the request on one server to the frame on the other; p50 {:.1} ms",
+        median(micros) / 1e3
+    );
+    report.add("Two servers", format!("p99 {p99:.1} ms"), "< 50 ms", p99 < 50.0, detail);
+}
