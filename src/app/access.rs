@@ -156,9 +156,13 @@ pub async fn replace(
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
     let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
     let now = line.now();
+    // Entries are listed by their ids: in the order in which they were given, though all are born now.
+    let mut ids: Vec<EntryId> = entries.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
+    ids.sort_unstable();
     let entries = entries
         .into_iter()
-        .map(|ask| law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now))
+        .zip(ids)
+        .map(|(ask, id)| law::grant(ask, intent_id, &caller.agent, id, now))
         .collect::<Result<Vec<Entry>, Refusal>>()?;
     save_policy(&mut tx, intent_id, default_policy).await?;
     delete_all(&mut tx, intent_id).await?;

@@ -218,5 +218,9 @@ const SDK_EVENT_TYPES: &[&str] = &[
     "intent.suspended",
     "intent.resumed",
     "intent.suspension_expired",
+    "intent.suspension_renotified",
+    "intent.suspension_escalated",
     "engagement.decision",
+    "portfolio.member_suspended",
+    "portfolio.member_resumed",
 ];

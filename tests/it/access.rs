@@ -237,6 +237,20 @@ async fn an_operator_gets_back_in_and_leaves_a_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_keeps_its_order() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, _) = talk(&ada, json!({})).await;
+    let path = format!("/intents/{intent}/acl");
+    let entries: Vec<Value> = (0..20).map(|n| json!({ "principal_id": format!("agent.{n}") })).collect();
+    let set = ada.put(&path, json!({ "default_policy": "open", "entries": entries })).await.ok();
+    let names: Vec<&Value> = set["entries"].as_array().unwrap().iter().map(|e| &e["principal_id"]).collect();
+    assert_eq!(names, entries.iter().map(|e| &e["principal_id"]).collect::<Vec<_>>());
+    assert_eq!(ada.get(&path).await.ok(), set);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_not_lawful_changes_nothing() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;

@@ -1,0 +1,172 @@
+# The server under test, a real one in a process of its own with a private PostgreSQL, and the SDK's clients for it.
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from kit import open_sdk
+
+PROGRAM = Path(__file__).parents[2] / "target" / "debug" / "entente"
+
+# The name of the service's key is the key itself, as in set-ups that were made for the reference server (contract 7).
+SERVICE = "dev-user-key"
+AGENTS = {"agent.ada": "the-key-of-ada", "agent.bob": "the-key-of-bob", "agent.eve": "the-key-of-eve"}
+
+START_LIMIT = 60.0
+STOP_LIMIT = 30.0
+
+SETTINGS = {
+    # A reader that was told to stop notices at the next line; the SDK waits for that.
+    "ENTENTE_PING_SECONDS": "1",
+    "ENTENTE_REFUSED_SUBSCRIBE_SECONDS": "1",
+    "ENTENTE_LOG_FORMAT": "json",
+}
+
+
+def environment() -> dict[str, str]:
+    """This environment without settings for some other server."""
+    ours = ("DATABASE_URL", "ENTENTE_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    if programs := os.environ.get("ENTENTE_PG_BIN"):
+        kept["ENTENTE_PG_BIN"] = programs
+    return kept | SETTINGS
+
+
+def read_url(process: subprocess.Popen) -> str | None:
+    """The URL that the server prints once it listens."""
+    too_long = threading.Timer(START_LIMIT, process.kill)
+    too_long.start()
+    try:
+        for line in process.stdout:
+            _, found, url = line.partition("export ENTENTE_URL=")
+            if found:
+                return url.strip()
+    finally:
+        too_long.cancel()
+    return None
+
+
+def wait_until_ready(url: str) -> None:
+    end = time.monotonic() + START_LIMIT
+    while time.monotonic() < end:
+        with contextlib.suppress(urllib.error.HTTPError):
+            with urllib.request.urlopen(f"{url}/readyz", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        time.sleep(0.05)
+    pytest.fail(f"{url}/readyz never said that the server is ready")
+
+
+def check_log(log: str) -> None:
+    """No defect was logged, and no key."""
+    for line in log.splitlines():
+        entry = json.loads(line)
+        assert entry["level"] != "ERROR", line
+    for key in AGENTS.values():
+        assert key not in log
+
+
+@pytest.fixture(scope="session")
+def url():
+    """A server for the whole run; its URL."""
+    assert PROGRAM.exists(), "build it first: cargo build"
+    with tempfile.TemporaryDirectory(prefix="entente-clients-") as home:
+        # When this runs as root, PostgreSQL runs as another user, who has to get in.
+        os.chmod(home, 0o755)
+        keys = [f"service:{SERVICE}={SERVICE}", *(f"agent:{agent}={key}" for agent, key in AGENTS.items())]
+        arguments = ["dev", "--bind", "127.0.0.1:0", "--data-dir", "data", *(f"--seed={key}" for key in keys)]
+        log = Path(home, "log")
+        with log.open("w") as errors, subprocess.Popen(
+            [PROGRAM, *arguments],
+            cwd=home,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            # Ctrl-C is for the tests, which then stop the server in order.
+            start_new_session=True,
+        ) as process:
+            try:
+                url = read_url(process)
+                assert url, f"the server did not start:\n{log.read_text()}"
+                wait_until_ready(url)
+                yield url
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(STOP_LIMIT) == 0, log.read_text()
+            finally:
+                # Once more ends it at once, if it has not ended.
+                process.terminate()
+        check_log(log.read_text())
+
+
+@pytest.fixture(params=["sync", "async"])
+def flavour(request) -> str:
+    """Which of the SDK's clients a test uses: each test runs with both."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """The clients that are open, kept for the next test: opening one takes the SDK longer than most tests take."""
+    sdks = {}
+    yield sdks
+    for sdk in sdks.values():
+        sdk.end()
+
+
+@pytest.fixture
+def connect(url, flavour, opened):
+    """Opens clients: with an agent's own key, or with the service's key, which may act as anybody."""
+
+    def open_one(agent: str, key: str = "", flavour: str = flavour):
+        name = (flavour, key or AGENTS.get(agent, SERVICE), agent)
+        if name not in opened:
+            opened[name] = open_sdk(name[0], url, *name[1:])
+        return opened[name]
+
+    return open_one
+
+
+@pytest.fixture
+def ada(connect):
+    return connect("agent.ada")
+
+
+@pytest.fixture
+def bob(connect):
+    return connect("agent.bob")
+
+
+@pytest.fixture
+def eve(connect):
+    return connect("agent.eve")
+
+
+@pytest.fixture
+def intent(ada):
+    """An intent of Ada's that is open to all."""
+    return ada.create_intent("Research", "Q1 figures")
+
+
+@pytest.fixture
+def channel(ada, intent) -> str:
+    """The id of a channel on it."""
+    return ada.create_channel(intent.id, "talk")["id"]
+
+
+# The last word is about the whole run.
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("at_the_end") is not None)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "at_the_end: runs after all other tests")

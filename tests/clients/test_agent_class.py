@@ -1,0 +1,201 @@
+# The SDK's agents: what @Agent acts on when it runs (contract 11.5), and what an agent does with channels, access and
+# delegation of its own. What no server can mend is left out: contract 16.
+
+import asyncio
+import threading
+import uuid
+
+import pytest
+from conftest import AGENTS, SERVICE
+from kit import Inbox, answer_the_next_request, eventually, open_sdk, refused
+from openintent import (
+    AccessPolicy,
+    Agent,
+    BaseAgent,
+    EventType,
+    IntentStatus,
+    OpenIntentError,
+    on_assignment,
+    on_complete,
+    on_handoff,
+    on_state_change,
+)
+
+
+@pytest.fixture
+def flavour():
+    """An agent uses the asynchronous client by itself; the tests look at what it did with the synchronous one."""
+    return "sync"
+
+
+@pytest.fixture
+def ada_agent(url):
+    """An agent that does not run: its parts are used one by one, in one loop as it would have it."""
+
+    @Agent("agent.ada")
+    class Ada:
+        # The decorator leaves this one out.
+        channels = BaseAgent.channels
+
+    agent = Ada(url, AGENTS["agent.ada"])
+    loop = asyncio.new_event_loop()
+    yield agent, loop.run_until_complete
+    loop.run_until_complete(agent.async_client.close())
+    loop.close()
+
+
+def test_a_channel_is_opened_by_name_and_found_again(ada, ada_agent, intent):
+    agent, do = ada_agent
+    first = do(agent.channels.open("talk", intent.id, ["agent.bob"], "explicit", {"audit": True}))
+    again = do(agent.channels.open("talk", intent.id))
+    assert (first.name, first.intent_id, again.channel_id) == ("talk", intent.id, first.channel_id)
+    [channel] = ada.list_channels(intent.id)
+    told = [channel[member] for member in ("id", "created_by", "members", "member_policy", "options")]
+    assert told[:2] == [first.channel_id, "agent.ada"]
+    assert "agent.bob" in told[2]
+    assert told[3:] == ["explicit", {"audit": True}]
+
+
+def test_a_channel_that_was_closed_is_opened_anew(ada, ada_agent, intent):
+    agent, do = ada_agent
+    first = do(agent.channels.open("talk", intent.id))
+    ada.close_channel(first.channel_id)
+    assert do(agent.channels.open("talk", intent.id)).channel_id != first.channel_id
+
+
+def test_a_channel_speaks(bob, ada_agent, intent):
+    agent, do = ada_agent
+    channel = do(agent.channels.open("talk", intent.id))
+    notice = do(channel.notify("agent.bob", {"n": 1}))
+    told = do(channel.broadcast({"n": 2}))
+    assert (notice["message_type"], notice["to"], notice["sender"]) == ("notify", "agent.bob", "agent.ada")
+    assert (told["message_type"], told["to"]) == ("broadcast", "*")
+    answering = answer_the_next_request(bob, channel.channel_id, "agent.bob", {"a": 1})
+    assert do(channel.ask("agent.bob", {"q": 1}, timeout=10))["payload"] == {"a": 1}
+    answering.join()
+    with pytest.raises(TimeoutError):
+        do(channel.ask("agent.bob", {"q": 2}, timeout=1))
+
+
+def test_a_channel_that_is_closed_to_one_cannot_be_opened(connect, ada_agent):
+    agent, do = ada_agent
+    bobs = connect("agent.bob").create_intent("closed")
+    connect("agent.bob").set_acl(bobs.id, AccessPolicy.CLOSED)
+    with refused(OpenIntentError, 403, "access_closed"):
+        do(agent.channels.open("talk", bobs.id))
+
+
+def test_access_is_lent(bob, ada, ada_agent, intent):
+    agent, do = ada_agent
+    ada.set_acl(intent.id, AccessPolicy.CLOSED)
+
+    async def lend():
+        async with agent.temp_access(intent.id, "agent.bob", "write", "for a moment") as entry:
+            assert (entry.principal_id, entry.reason) == ("agent.bob", "for a moment")
+            assert bob.update_state(intent.id, 1, {"by": "bob"}).version == 2
+
+    do(lend())
+    with refused(OpenIntentError, 403, "access_closed"):
+        bob.get_intent(intent.id)
+
+
+def test_an_agent_writes_into_state_and_log(ada, ada_agent, intent):
+    agent, do = ada_agent
+    do(agent.patch_state(intent.id, {"a": 1}))
+    do(agent.log(intent.id, "a word", n=1))
+    assert ada.get_intent(intent.id).state.to_dict() == {"a": 1}
+    assert ada.get_events(intent.id)[0].payload == {"message": "a word", "n": 1}
+
+
+class Running:
+    """An agent that runs in a thread."""
+
+    def __init__(self, url: str, agent):
+        self._agent = agent
+        self.operator = open_sdk("sync", url, SERVICE, "agent.operator")
+        # Its own `run` calls itself for ever (contract 16).
+        self._thread = threading.Thread(target=BaseAgent.run, args=(agent,), daemon=True)
+
+    def _nudge(self) -> str:
+        intent = self.operator.create_intent("nudge").id
+        self.operator.assign_agent(intent, self._agent.agent_id)
+        return intent
+
+    def __enter__(self):
+        self._thread.start()
+        eventually(lambda: self._nudge() and self._agent.awake.is_set(), "the agent's first assignment")
+        return self
+
+    def __exit__(self, *_):
+        self._agent.stop()
+        # It looks whether it was stopped when the next event comes.
+        eventually(lambda: self._nudge() and not self._thread.is_alive(), "the end of the agent")
+        self.operator.end()
+
+
+def test_an_agent_acts_on_what_concerns_it(url, connect):
+    name = f"agent.{uuid.uuid4().hex}"
+
+    @Agent(name)
+    class Worker:
+        def __init__(self):
+            self.awake, self.inbox = threading.Event(), Inbox()
+
+        @on_assignment
+        async def work(self, intent):
+            self.awake.set()
+            if intent.title == "work":
+                return {"result": intent.description.upper(), "by": intent.ctx.delegated_by}
+
+        @on_state_change(["result"])
+        async def watch(self, intent, old_state, new_state):
+            self.inbox.put(Event("state", intent.id, (old_state, new_state)))
+
+        @on_complete
+        async def end(self, intent):
+            self.inbox.put(Event("complete", intent.id, intent.status))
+
+    agent = Worker(url, SERVICE)
+    with Running(url, agent) as running:
+        operator = running.operator
+        intent = operator.create_intent("work", "the task", initial_state={"before": 1})
+        operator.assign_agent(intent.id, name)
+        change = agent.inbox.next("state")
+        assert change.intent_id == intent.id
+        result = {"before": 1, "result": "THE TASK", "by": "agent.operator"}
+        assert change.what == ({"before": 1}, result)
+        found = operator.get_intent(intent.id)
+        assert (found.state.to_dict(), found.version) == (result, 2)
+        operator.set_status(intent.id, 2, IntentStatus.COMPLETED)
+        operator.log_event(intent.id, EventType.COMMENT)
+        ended = agent.inbox.next("complete")
+        assert (ended.intent_id, ended.what) == (intent.id, IntentStatus.COMPLETED)
+
+
+def test_an_agent_is_handed_anothers_work(url, ada, ada_agent, intent):
+    delegating, do = ada_agent
+    name = f"agent.{uuid.uuid4().hex}"
+
+    @Agent(name)
+    class Heir:
+        def __init__(self):
+            self.awake, self.inbox = threading.Event(), Inbox()
+
+        @on_handoff
+        async def take(self, intent, giver):
+            self.awake.set()
+            self.inbox.put(Event("handoff" if giver == "agent.ada" else "nudge", intent.id, giver))
+            return {"taken_from": giver} if giver == "agent.ada" else None
+
+    agent = Heir(url, SERVICE)
+    with Running(url, agent):
+        do(delegating.delegate(intent.id, name, {"hint": 1}))
+        assert agent.inbox.next("handoff").intent_id == intent.id
+        eventually(lambda: ada.get_intent(intent.id).state.get("taken_from") == "agent.ada", "the heir's patch")
+
+
+class Event:
+    """What an agent under test has to tell."""
+
+    def __init__(self, kind: str, intent_id: str, what):
+        self.type, self.intent_id, self.what = kind, intent_id, what

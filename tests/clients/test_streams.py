@@ -1,0 +1,258 @@
+# Streams through the SDK's own readers (contract 11): what comes, to whom, with which names; resuming, refusals.
+
+import threading
+import time
+
+import pytest
+from conftest import AGENTS, SERVICE
+from kit import INTENT, PATIENCE, Inbox, eventually, following, refused
+from openintent import (
+    AccessPolicy,
+    EventQueue,
+    EventType,
+    IntentStatus,
+    OpenIntentError,
+    SSEEventType,
+    SSEStream,
+    SSESubscription,
+)
+
+
+@pytest.fixture
+def flavour():
+    """Only the synchronous client has streams."""
+    return "sync"
+
+
+def headers(agent: str) -> dict[str, str]:
+    return {"X-API-Key": AGENTS.get(agent, SERVICE), "X-Agent-ID": agent}
+
+
+def increasing(events) -> bool:
+    ids = [int(event.id) for event in events]
+    return ids == sorted(set(ids))
+
+
+def test_an_intent_is_followed(ada, intent, channel):
+    with following(ada.subscribe_sse(intent.id)) as inbox:
+        ada.update_state(intent.id, 1, {"progress": {"percent": 1}})
+        ada.update_state(intent.id, 2, {"progress/percent": 50})
+        ada.set_status(intent.id, 3, IntentStatus.ACTIVE, reason="go")
+        ada.assign_agent(intent.id, "agent.bob")
+        comment = ada.log_event(intent.id, EventType.COMMENT, {"note": "done"})
+        ada.log_event(intent.id, EventType.STATE_PATCHED)
+        events = inbox.until("state_patched")
+    assert [event.type for event in events] == [
+        SSEEventType.STATE_CHANGED,
+        SSEEventType.STATE_CHANGED,
+        SSEEventType.STATUS_CHANGED,
+        SSEEventType.AGENT_ASSIGNED,
+        "comment",
+    ]
+    assert increasing(events)
+    _, patched, moved, assigned, commented = events
+    assert patched.data["old_state"] == {"progress": {"percent": 1}}
+    assert patched.data["new_state"] == {"progress": {"percent": 50}}
+    assert (moved.data["old_status"], moved.data["new_status"], moved.data["reason"]) == ("draft", "active", "go")
+    assert (assigned.agent_id, assigned.data["role"]) == ("agent.bob", "worker")
+    assert (commented.data["id"], commented.data["payload"]) == (comment.id, {"note": "done"})
+    assert {event.intent_id for event in events} == {intent.id}
+
+
+def test_what_is_said_on_an_intent_is_followed(ada, bob, intent, channel):
+    with following(ada.subscribe_sse(intent.id)) as inbox:
+        request = ada.send_message(channel, "agent.ada", "agent.bob", "request", {"q": 1})
+        bob.mark_read(channel, request["id"])
+        answer = bob.reply_to(channel, request["id"], "agent.bob", {"a": 2})
+        ada.close_channel(channel)
+        asked, read, answered = inbox.until("channel.closed")
+    where = {"intent_id": intent.id, "channel_name": "talk"}
+    assert (asked.type, asked.data) == ("channel_message", request | where)
+    assert (answered.type, answered.data) == ("channel_message", answer | where)
+    assert (read.type, read.data["message_id"], read.data["agent_id"]) == (
+        "message_read",
+        request["id"],
+        "agent.bob",
+    )
+    assert increasing([asked, read, answered])
+
+
+def test_directed_mail_is_streamed_to_its_parties(ada, bob, eve, intent, channel):
+    with following(bob.subscribe_sse(intent.id)) as bobs, following(eve.subscribe_sse(intent.id)) as eves:
+        ada.send_message(channel, "agent.ada", "agent.bob", payload={"secret": 1})
+        ada.send_message(channel, "agent.ada", payload={"open": 1})
+        assert [bobs.next("channel_message").data["payload"] for _ in range(2)] == [{"secret": 1}, {"open": 1}]
+        assert eves.next("channel_message").data["payload"] == {"open": 1}
+
+
+def test_the_reference_servers_paths_have_its_names(url, ada, intent):
+    stream = SSEStream(f"{url}/api/v1/subscribe/intents/{intent.id}", headers("agent.ada"))
+    with following(stream) as inbox:
+        ada.update_state(intent.id, 1, {"a": 1})
+        ada.set_status(intent.id, 2, IntentStatus.ACTIVE)
+        patched, moved = inbox.next("state_patched"), inbox.next("status_changed")
+    assert (patched.data["id"], patched.data["state"], patched.data["version"]) == (intent.id, {"a": 1}, 2)
+    assert (moved.data["status"], moved.data["version"]) == ("active", 3)
+
+
+@pytest.mark.parametrize("path", ["channels/{}/subscribe", "subscribe/channels/{}"])
+def test_a_channel_is_followed(url, ada, bob, intent, channel, path):
+    other = ada.create_channel(intent.id, "other")["id"]
+    with following(SSEStream(f"{url}/api/v1/{path.format(channel)}", headers("agent.bob"))) as inbox:
+        ada.send_message(other, "agent.ada", payload={"elsewhere": 1})
+        sent = ada.send_message(channel, "agent.ada", payload={"here": 1})
+        assert inbox.next_of_any().data["id"] == sent["id"]
+
+
+def test_everything_that_one_may_see_is_followed(url, ada, eve):
+    with following(SSEStream(f"{url}/api/v1/subscribe", headers("agent.eve"))) as inbox:
+        hidden = ada.create_intent("hidden", "")
+        ada.set_acl(hidden.id, AccessPolicy.CLOSED)
+        ada.update_state(hidden.id, 1, {"secret": 1})
+        shown = ada.create_intent("shown", "")
+        ada.update_state(shown.id, 1, {"open": 1})
+        assert inbox.next("state_patched").data["id"] == shown.id
+
+
+def test_an_agent_hears_of_its_work(ada, bob, intent, channel):
+    elsewhere = ada.create_intent("elsewhere", "")
+    with following(bob.subscribe_agent()) as inbox:
+        ada.assign_agent(elsewhere.id, "agent.eve")
+        ada.update_state(elsewhere.id, 1, {"not": "bob's"})
+        letter = ada.send_message(channel, "agent.ada", "agent.bob")
+        ada.assign_agent(intent.id, "agent.bob")
+        ada.update_state(intent.id, 1, {"a": 1})
+        heard = [inbox.next_of_any() for _ in range(3)]
+    assert [event.type for event in heard] == ["channel_message", "AGENT_ASSIGNED", "STATE_CHANGED"]
+    assert heard[0].data["id"] == letter["id"]
+    assert (heard[1].intent_id, heard[1].agent_id, heard[1].data["delegated_by"]) == (
+        intent.id,
+        "agent.bob",
+        "agent.ada",
+    )
+    assert heard[2].data["new_state"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("follow", "status"),
+    [
+        (lambda sdk: sdk.subscribe_sse(INTENT), 404),
+        (lambda sdk: sdk.subscribe_sse("nonsense"), 404),
+        (lambda sdk: sdk.subscribe_agent("agent.bob"), 403),
+        (lambda sdk: SSEStream(f"{sdk.base_url}/api/v1/subscribe", {"X-API-Key": "wrong"}), 401),
+    ],
+    ids=["an intent of nobody's", "no id", "another's own", "no key"],
+)
+def test_a_refused_stream_is_an_event_and_no_flood(ada, follow, status):
+    """The SDK comes back at once and for ever, so the server takes its time to answer (contract 11.4)."""
+    stream, came = follow(ada), []
+    begun = time.monotonic()
+    for event in stream:
+        assert (event.type, event.data["status_code"]) == (SSEEventType.ERROR, status)
+        came.append(time.monotonic() - begun)
+        if len(came) == 2:
+            break
+    stream.stop()
+    # Each refusal is held for the second that conftest.py sets.
+    assert came[0] >= 0.9 and came[1] >= 1.9
+
+
+def test_a_reader_that_lost_its_access_resumes_without_a_gap(ada, eve, intent):
+    """A stream that ends is broken off, which the SDK answers by waiting and coming back with the last id it had."""
+    with following(eve.subscribe_sse(intent.id)) as inbox:
+        ada.log_event(intent.id, EventType.COMMENT, {"n": 1})
+        assert inbox.next("comment").data["payload"] == {"n": 1}
+        ada.set_acl(intent.id, AccessPolicy.CLOSED)
+        assert inbox.next(SSEEventType.ERROR).data["status_code"] == 403
+        with refused(OpenIntentError, 403, "access_closed"):
+            eve.get_intent(intent.id)
+        ada.log_event(intent.id, EventType.COMMENT, {"n": 2})
+        ada.set_acl(intent.id, AccessPolicy.OPEN)
+        ada.log_event(intent.id, EventType.COMMENT, {"n": 3})
+        assert [inbox.next("comment").data["payload"]["n"] for _ in range(2)] == [2, 3]
+
+
+@pytest.mark.parametrize("kind", ["intent", "agent"])
+def test_a_new_reader_resumes_after_an_id(url, ada, intent, kind):
+    ada.assign_agent(intent.id)
+    path = {"intent": f"intents/{intent.id}", "agent": "agents/agent.ada"}[kind]
+    address = f"{url}/api/v1/{path}/subscribe"
+    with following(SSEStream(address, headers("agent.ada"))) as inbox:
+        ada.log_event(intent.id, EventType.COMMENT, {"n": 1})
+        seen = inbox.next("comment")
+        ada.log_event(intent.id, EventType.COMMENT, {"n": 2})
+        missed = inbox.next("comment")
+    ada.log_event(intent.id, EventType.COMMENT, {"n": 3})
+    with following(SSEStream(address, headers("agent.ada") | {"Last-Event-ID": seen.id})) as inbox:
+        ada.log_event(intent.id, EventType.COMMENT, {"n": 4})
+        again = [inbox.next("comment") for _ in range(3)]
+    assert {event.intent_id for event in again} == {intent.id}
+    assert [event.data["payload"]["n"] for event in again] == [2, 3, 4]
+    assert again[0].id == missed.id
+
+
+def test_the_deletion_of_a_channel_breaks_its_stream(url, ada, channel):
+    stream = SSEStream(f"{url}/api/v1/channels/{channel}/subscribe", headers("agent.ada"))
+    with following(stream) as inbox:
+        begun = time.monotonic()
+        ada.close_channel(channel)
+        assert inbox.next(SSEEventType.ERROR).data["status_code"] == 404
+        # After a clean end it would be back at once. After a broken one it waits for the second that the server asked
+        # for, and the refusal takes another.
+        assert time.monotonic() - begun >= 1.9
+
+
+def knock(ada, intent, heard) -> None:
+    """Logs an event until one is heard: the SDK's queue and subscription do not say when they are open."""
+
+    def look():
+        ada.log_event(intent.id, EventType.COMMENT, {"knock": True})
+        return heard()
+
+    eventually(look, "an answer to a knock")
+
+
+def knocked(event) -> bool:
+    return event.type == "comment" and event.data["payload"] == {"knock": True}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda sdk, intent: sdk.create_event_queue(intent_id=intent.id),
+        lambda sdk, intent: sdk.create_event_queue(agent_id="agent.ada"),
+        lambda sdk, intent: sdk.create_event_queue(),
+    ],
+    ids=["intent", "agent", "own"],
+)
+def test_a_queue_of_events(ada, intent, asked):
+    ada.assign_agent(intent.id)
+    with asked(ada, intent) as queue:
+        assert isinstance(queue, EventQueue)
+        knock(ada, intent, lambda: queue.get(timeout=0.05))
+        ada.update_state(intent.id, 1, {"a": 1})
+        while knocked(event := queue.get(timeout=PATIENCE)):
+            pass
+        assert (event.type, event.intent_id, event.data["new_state"]) == ("STATE_CHANGED", intent.id, {"a": 1})
+        assert queue.get(timeout=0.1) is None
+
+
+def test_a_subscription_calls_back_and_stops(url, ada, intent):
+    inbox, errors, calls = Inbox(), [], threading.Event()
+
+    def call_back(event):
+        calls.set()
+        inbox.put(event)
+        if event.type == "STATUS_CHANGED":
+            raise ValueError("the callback's own fault")
+
+    address = f"{url}/api/v1/intents/{intent.id}/subscribe"
+    with SSESubscription(address, headers("agent.ada"), call_back, errors.append):
+        knock(ada, intent, calls.is_set)
+        ada.set_status(intent.id, 1, IntentStatus.ACTIVE)
+        ada.update_state(intent.id, 2, {"a": 1})
+        # A callback that fails ends nothing.
+        assert inbox.next("STATE_CHANGED").data["new_state"] == {"a": 1}
+    assert [str(error) for error in errors][:1] == ["the callback's own fault"]
+    ada.update_state(intent.id, 3, {"a": 2})
+    assert ada.get_intent(intent.id).version == 4
