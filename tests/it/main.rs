@@ -15,5 +15,6 @@ mod intents;
 mod keys;
 mod messages;
 mod openapi;
+mod readme;
 mod streams;
 mod unauthorized;
