@@ -182,22 +182,16 @@ impl Draft {
 /// Checks an event that a client wants to append.
 ///
 /// # Errors
-/// A type that is no name, a payload that is too large or has numbers that do not survive hashing, a trace id that is
-/// not 32 hexadecimal digits (RFC-0020).
+/// A type that is no name, a payload or proof that is too large or has numbers that do not survive hashing, a trace id
+/// that is not 32 hexadecimal digits (RFC-0020).
 pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
     check_name("event_type", &draft.event_type)?;
     for value in draft.payload.values() {
         exact(value)?;
     }
-    let bytes = serde_json::to_string(&draft.payload).map_or(0, |text| text.len());
-    if bytes > PAYLOAD_BYTES {
-        return Err(Refusal::field(
-            Code::TooLarge,
-            "payload",
-            "too_large",
-            format!("The payload has {bytes} bytes, at most {PAYLOAD_BYTES} are allowed."),
-        ));
-    }
+    draft.proof.as_ref().map_or(Ok(()), exact)?;
+    check_size("payload", &draft.payload)?;
+    check_size("proof", &draft.proof)?;
     if let Some(trace) = &draft.trace_id {
         check_trace_id(trace)?;
     }
@@ -205,6 +199,15 @@ pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
         check_name("parent_event_id", parent)?;
     }
     Ok(())
+}
+
+fn check_size(member: &str, value: &impl Serialize) -> Result<(), Refusal> {
+    let bytes = serde_json::to_string(value).map_or(0, |text| text.len());
+    if bytes <= PAYLOAD_BYTES {
+        return Ok(());
+    }
+    let message = format!("`{member}` has {bytes} bytes, at most {PAYLOAD_BYTES} are allowed.");
+    Err(Refusal::field(Code::TooLarge, member, "too_large", message))
 }
 
 /// Checks a trace id: 32 hexadecimal digits, RFC-0020.
