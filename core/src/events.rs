@@ -338,13 +338,13 @@ pub struct Break {
 #[must_use]
 pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Break> {
     let mut breaks = Vec::new();
-    let mut expected = first;
+    let mut expected = Some(first);
     let mut previous = previous.map(str::to_owned);
     for event in events {
         let mut fault = |reason: &str| {
             breaks.push(Break { sequence: event.sequence, event_id: event.id, reason: reason.to_owned() });
         };
-        if event.sequence != expected {
+        if Some(event.sequence) != expected {
             fault("its sequence does not follow the event before it: one is missing, added or moved");
         }
         if event.previous_event_hash != previous {
@@ -354,7 +354,7 @@ pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Brea
         if event.event_hash.as_ref() != Some(&content) {
             fault("its content does not give its hash: it was changed after it was recorded");
         }
-        expected = event.sequence + 1;
+        expected = event.sequence.checked_add(1);
         previous.clone_from(&event.event_hash);
     }
     breaks
