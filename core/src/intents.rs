@@ -86,6 +86,7 @@ impl IntentStatus {
 
 /// An intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Intent {
     /// Its id.
     pub id: IntentId,
