@@ -355,13 +355,15 @@ pub fn request(
     now: Timestamp,
 ) -> Result<AccessRequest, Refusal> {
     check_name("principal_id", &ask.principal_id)?;
+    let principal_type = ask.principal_type.unwrap_or_else(|| "agent".to_owned());
+    check_name("principal_type", &principal_type)?;
     check_reason(Some(&ask.reason))?;
     check_list("capabilities", &ask.capabilities)?;
     Ok(AccessRequest {
         id,
         intent_id,
         principal_id: ask.principal_id,
-        principal_type: ask.principal_type.unwrap_or_else(|| "agent".to_owned()),
+        principal_type,
         requested_permission: ask.permission.unwrap_or(Level::Write),
         reason: ask.reason,
         status: RequestStatus::Pending,

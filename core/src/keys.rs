@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::ids::{Chance, KeyId};
-use crate::limits::LIST_ITEMS;
+use crate::limits::{LIST_ITEMS, RATE_PER_SECOND};
 use crate::refusal::{Code, Refusal};
 
 const PREFIX: &str = "ent_";
@@ -185,7 +185,7 @@ pub struct KeyAsk {
 /// Makes the record of a new key for `principal_id`.
 ///
 /// # Errors
-/// Too many scopes or globs, an empty or overlong glob, an end in the past.
+/// Too many scopes or globs, an empty or overlong glob, a rate over its limit, an end in the past.
 pub fn create(
     ask: KeyAsk,
     public_id: String,
@@ -203,10 +203,20 @@ pub fn create(
         ));
     }
     let scopes = ask.scopes.unwrap_or_else(Scope::ordinary);
-    if scopes.is_empty() || ask.act_as.len() > LIST_ITEMS {
+    if scopes.is_empty() || scopes.len() > LIST_ITEMS || ask.act_as.len() > LIST_ITEMS {
         return Err(Refusal::new(
             Code::InvalidRequest,
-            format!("A key needs at least one scope and takes at most {LIST_ITEMS} act_as globs."),
+            format!(
+                "A key needs at least one scope, and takes at most {LIST_ITEMS} scopes and as many act_as globs."
+            ),
+        ));
+    }
+    if ask.rate_per_second.is_some_and(|rate| rate > RATE_PER_SECOND) {
+        return Err(Refusal::field(
+            Code::InvalidRequest,
+            "rate_per_second",
+            "too_large",
+            format!("`rate_per_second` is at most {RATE_PER_SECOND}. Give 0 for a key without a limit."),
         ));
     }
     for glob in &ask.act_as {

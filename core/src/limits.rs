@@ -7,6 +7,8 @@ pub const NAME_BYTES: usize = 200;
 pub const TITLE_BYTES: usize = 500;
 /// Bytes of a description or a reason: prose, not a document (documents are attachments, RFC-0005).
 pub const TEXT_BYTES: usize = 16 * 1024;
+/// Bytes of a URL: what every proxy on its way takes.
+pub const URL_BYTES: usize = 2_048;
 /// Levels of nesting in a JSON body: deeper ones serve only to exhaust a parser.
 pub const JSON_DEPTH: usize = 64;
 /// Bytes of one message's payload: a message coordinates, data goes by reference (RFC-0021, open question 4).
@@ -38,6 +40,8 @@ pub const MAX_MESSAGES: u32 = 1_000_000;
 pub const DURATION_SECONDS: u32 = 10 * 365 * 24 * 3600;
 /// Seconds that a long poll or an `ask` may wait: proxies give up soon after.
 pub const WAIT_SECONDS: u32 = 120;
+/// Requests per second that a key may be given: the most that the setting for all keys takes too.
+pub const RATE_PER_SECOND: u32 = 1_000_000;
 /// Bytes of an idempotency key.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// Capabilities, scopes or globs in one list.
