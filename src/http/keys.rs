@@ -119,7 +119,8 @@ struct CreateBody {
 
 /// Make a key
 ///
-/// Needs the scope `admin`. The key stands in the answer, once; only its argon2id hash is kept.
+/// Needs the scope `admin`. No key makes a stronger one: it gives no scope that it lacks, and makes keys only for those
+/// whom it may act as. The key stands in the answer, once; only its argon2id hash is kept.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
     params(("principal_id" = String, Path, description = "Whose key it will be"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -177,8 +178,8 @@ struct RotateBody {
 
 /// Rotate a key
 ///
-/// Makes a new key with the same powers; the old one ends after the overlap. One's own key, or with the scope `admin`
-/// any.
+/// Makes a new key with the same powers; the old one ends after the overlap. The very key that asks, or with the scope
+/// `admin` any.
 #[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = RotateBody,
     params(("key_id" = String, Path, description = "The key's record"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
