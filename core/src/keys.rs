@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::ids::{Chance, KeyId};
-use crate::limits::LIST_ITEMS;
+use crate::limits::{LIST_ITEMS, RATE_PER_SECOND};
 use crate::refusal::{Code, Refusal};
 
 const PREFIX: &str = "ent_";
@@ -241,6 +241,14 @@ pub fn create(
         return Err(Refusal::new(
             Code::InvalidRequest,
             format!("A key needs at least one scope and takes at most {LIST_ITEMS} act_as globs."),
+        ));
+    }
+    if ask.rate_per_second.is_some_and(|rate| rate > RATE_PER_SECOND) {
+        return Err(Refusal::field(
+            Code::InvalidRequest,
+            "rate_per_second",
+            "range",
+            format!("`rate_per_second` must be 0 (no limit) to {RATE_PER_SECOND}."),
         ));
     }
     for glob in &ask.act_as {

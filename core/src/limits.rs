@@ -40,5 +40,7 @@ pub const DURATION_SECONDS: u32 = 10 * 365 * 24 * 3600;
 pub const WAIT_SECONDS: u32 = 120;
 /// Bytes of an idempotency key.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
+/// Requests per second of one key: far more than any server answers; 0 is without limit.
+pub const RATE_PER_SECOND: u32 = 1_000_000;
 /// Capabilities, scopes or globs in one list.
 pub const LIST_ITEMS: usize = 200;

@@ -159,11 +159,17 @@ async fn forget(ctx: &Ctx) {
     }
 }
 
-/// The keys of a principal, oldest first. Anybody may look at its own.
+/// The keys of a principal, oldest first, up to `limit` after `after`. Anybody may look at its own.
 ///
 /// # Errors
 /// The scope `admin` is missing to look at another's.
-pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec<Key>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    principal_id: &str,
+    after: Option<KeyId>,
+    limit: u32,
+) -> Outcome<Vec<Key>> {
     if principal_id != caller.principal() {
         caller.require(Scope::Admin)?;
     }
@@ -175,8 +181,11 @@ pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
                 k.last_used_at, k.changed_seq, p.kind
-         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.principal_id = $1 ORDER BY k.id",
-        principal_id
+         FROM keys k JOIN principals p ON p.id = k.principal_id
+         WHERE k.principal_id = $1 AND ($2::uuid IS NULL OR k.id > $2) ORDER BY k.id LIMIT $3",
+        principal_id,
+        after.map(KeyId::uuid),
+        i64::from(limit)
     )
     .fetch_all(&mut *connection)
     .await?;
