@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::access::check_list;
 use crate::clock::{Timestamp, plus_seconds};
-use crate::limits::{DURATION_SECONDS, METADATA_BYTES};
+use crate::limits::{DURATION_SECONDS, METADATA_BYTES, URL_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
@@ -195,12 +195,14 @@ fn check_registration(ask: &Registration) -> Result<(), Refusal> {
         check_name("name", name)?;
     }
     check_list("capabilities", &ask.capabilities)?;
-    if ask.endpoint.as_ref().is_some_and(|url| !(url.starts_with("http://") || url.starts_with("https://"))) {
+    let lawful =
+        |url: &str| url.len() <= URL_BYTES && (url.starts_with("http://") || url.starts_with("https://"));
+    if ask.endpoint.as_deref().is_some_and(|url| !lawful(url)) {
         return Err(Refusal::field(
             Code::InvalidRequest,
             "endpoint",
             "url",
-            "`endpoint` must be an http:// or https:// URL.",
+            format!("`endpoint` must be an http:// or https:// URL of at most {URL_BYTES} bytes."),
         ));
     }
     if let Some(beat) = ask.heartbeat_config {

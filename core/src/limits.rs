@@ -5,6 +5,8 @@
 pub const NAME_BYTES: usize = 200;
 /// Bytes of an intent's title: one line for a person.
 pub const TITLE_BYTES: usize = 500;
+/// Bytes of a URL: what clients and proxies commonly take.
+pub const URL_BYTES: usize = 2_048;
 /// Bytes of a description or a reason: prose, not a document (documents are attachments, RFC-0005).
 pub const TEXT_BYTES: usize = 16 * 1024;
 /// Levels of nesting in a JSON body: deeper ones serve only to exhaust a parser.

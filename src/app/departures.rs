@@ -11,7 +11,7 @@ use entente_core::payload::Payload;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::agents::{change, find, require_keeper, save};
+use super::agents::{changed, find, require_keeper, save};
 use super::events::Line;
 use super::sends::compose;
 use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
@@ -65,7 +65,7 @@ async fn depart(ctx: &Ctx, agent_id: &str, actor: &str) -> Outcome<Agent> {
             ..before.clone()
         };
         save(&mut tx, &after).await?;
-        house.record(ctx, EventDraft::of(Kind::AgentStatusChanged, actor, change(&before, &after)));
+        house.record(ctx, changed(&before, &after, actor));
         house.save(&mut tx).await?;
         tx.commit().await?;
         tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");
