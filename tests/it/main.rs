@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod events;
 mod harness;
+mod heartbeats;
 mod house_rules;
 mod intents;
 mod keys;
