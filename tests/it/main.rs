@@ -8,6 +8,7 @@ mod asks;
 mod channels;
 mod cli;
 mod config;
+mod departures;
 mod events;
 mod harness;
 mod heartbeats;
