@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::canonical::{self, Digest, exact, sha256};
 use crate::clock::{Timestamp, rfc3339};
 use crate::ids::{EventId, IntentId};
-use crate::limits::PAYLOAD_BYTES;
+use crate::limits::{METADATA_BYTES, PAYLOAD_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
@@ -182,21 +182,23 @@ impl Draft {
 /// Checks an event that a client wants to append.
 ///
 /// # Errors
-/// A type that is no name, a payload that is too large or has numbers that do not survive hashing, a trace id that is
-/// not 32 hexadecimal digits (RFC-0020).
+/// A type that is no name, a payload or proof that is too large or has numbers that do not survive hashing, a trace id
+/// that is not 32 hexadecimal digits (RFC-0020).
 pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
     check_name("event_type", &draft.event_type)?;
-    for value in draft.payload.values() {
-        exact(value)?;
-    }
-    let bytes = serde_json::to_string(&draft.payload).map_or(0, |text| text.len());
-    if bytes > PAYLOAD_BYTES {
-        return Err(Refusal::field(
-            Code::TooLarge,
-            "payload",
-            "too_large",
-            format!("The payload has {bytes} bytes, at most {PAYLOAD_BYTES} are allowed."),
-        ));
+    draft.payload.values().chain(&draft.proof).try_for_each(exact)?;
+    let size = |text: serde_json::Result<String>| text.map_or(0, |text| text.len());
+    let payload = size(serde_json::to_string(&draft.payload));
+    let proof = draft.proof.as_ref().map_or(0, |proof| size(serde_json::to_string(proof)));
+    for (member, bytes, most) in [("payload", payload, PAYLOAD_BYTES), ("proof", proof, METADATA_BYTES)] {
+        if bytes > most {
+            return Err(Refusal::field(
+                Code::TooLarge,
+                member,
+                "too_large",
+                format!("`{member}` has {bytes} bytes, at most {most} are allowed."),
+            ));
+        }
     }
     if let Some(trace) = &draft.trace_id {
         check_trace_id(trace)?;

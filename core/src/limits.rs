@@ -13,7 +13,7 @@ pub const TEXT_BYTES: usize = 16 * 1024;
 pub const JSON_DEPTH: usize = 64;
 /// Bytes of one message's payload: a message coordinates, data goes by reference (RFC-0021, open question 4).
 pub const PAYLOAD_BYTES: usize = 256 * 1024;
-/// Bytes of a message's metadata: hints for routing and tracing.
+/// Bytes of a message's metadata or an event's proof: hints for routing and tracing, a signature.
 pub const METADATA_BYTES: usize = 16 * 1024;
 /// Bytes of an intent's whole state: it is read and written as one.
 pub const STATE_BYTES: usize = 1024 * 1024;
