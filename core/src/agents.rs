@@ -195,9 +195,9 @@ fn check_registration(ask: &Registration) -> Result<(), Refusal> {
         check_name("name", name)?;
     }
     check_list("capabilities", &ask.capabilities)?;
-    let lawful =
-        |url: &str| url.len() <= URL_BYTES && (url.starts_with("http://") || url.starts_with("https://"));
-    if ask.endpoint.as_deref().is_some_and(|url| !lawful(url)) {
+    let is_url =
+        |url: &String| url.len() <= URL_BYTES && (url.starts_with("http://") || url.starts_with("https://"));
+    if !ask.endpoint.as_ref().is_none_or(is_url) {
         return Err(Refusal::field(
             Code::InvalidRequest,
             "endpoint",

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::canonical::{self, Digest, exact, sha256};
 use crate::clock::{Timestamp, rfc3339};
 use crate::ids::{EventId, IntentId};
-use crate::limits::{METADATA_BYTES, PAYLOAD_BYTES};
+use crate::limits::PAYLOAD_BYTES;
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
@@ -186,20 +186,12 @@ impl Draft {
 /// that is not 32 hexadecimal digits (RFC-0020).
 pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
     check_name("event_type", &draft.event_type)?;
-    draft.payload.values().chain(&draft.proof).try_for_each(exact)?;
-    let size = |text: serde_json::Result<String>| text.map_or(0, |text| text.len());
-    let payload = size(serde_json::to_string(&draft.payload));
-    let proof = draft.proof.as_ref().map_or(0, |proof| size(serde_json::to_string(proof)));
-    for (member, bytes, most) in [("payload", payload, PAYLOAD_BYTES), ("proof", proof, METADATA_BYTES)] {
-        if bytes > most {
-            return Err(Refusal::field(
-                Code::TooLarge,
-                member,
-                "too_large",
-                format!("`{member}` has {bytes} bytes, at most {most} are allowed."),
-            ));
-        }
+    for value in draft.payload.values() {
+        exact(value)?;
     }
+    draft.proof.as_ref().map_or(Ok(()), exact)?;
+    check_size("payload", &draft.payload)?;
+    check_size("proof", &draft.proof)?;
     if let Some(trace) = &draft.trace_id {
         check_trace_id(trace)?;
     }
@@ -207,6 +199,15 @@ pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
         check_name("parent_event_id", parent)?;
     }
     Ok(())
+}
+
+fn check_size(member: &str, value: &impl Serialize) -> Result<(), Refusal> {
+    let bytes = serde_json::to_string(value).map_or(0, |text| text.len());
+    if bytes <= PAYLOAD_BYTES {
+        return Ok(());
+    }
+    let message = format!("`{member}` has {bytes} bytes, at most {PAYLOAD_BYTES} are allowed.");
+    Err(Refusal::field(Code::TooLarge, member, "too_large", message))
 }
 
 /// Checks a trace id: 32 hexadecimal digits, RFC-0020.

@@ -237,18 +237,20 @@ pub fn create(
         ));
     }
     let scopes = ask.scopes.unwrap_or_else(Scope::ordinary);
-    if scopes.is_empty() || ask.act_as.len() > LIST_ITEMS {
+    if scopes.is_empty() || scopes.len() > LIST_ITEMS || ask.act_as.len() > LIST_ITEMS {
         return Err(Refusal::new(
             Code::InvalidRequest,
-            format!("A key needs at least one scope and takes at most {LIST_ITEMS} act_as globs."),
+            format!(
+                "A key needs at least one scope, and takes at most {LIST_ITEMS} scopes and as many act_as globs."
+            ),
         ));
     }
     if ask.rate_per_second.is_some_and(|rate| rate > RATE_PER_SECOND) {
         return Err(Refusal::field(
             Code::InvalidRequest,
             "rate_per_second",
-            "range",
-            format!("`rate_per_second` must be 0 (no limit) to {RATE_PER_SECOND}."),
+            "too_large",
+            format!("`rate_per_second` is at most {RATE_PER_SECOND}. Give 0 for a key without a limit."),
         ));
     }
     for glob in &ask.act_as {

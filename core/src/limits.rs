@@ -5,15 +5,15 @@
 pub const NAME_BYTES: usize = 200;
 /// Bytes of an intent's title: one line for a person.
 pub const TITLE_BYTES: usize = 500;
-/// Bytes of a URL: what clients and proxies commonly take.
-pub const URL_BYTES: usize = 2_048;
 /// Bytes of a description or a reason: prose, not a document (documents are attachments, RFC-0005).
 pub const TEXT_BYTES: usize = 16 * 1024;
+/// Bytes of a URL: what every proxy on its way takes.
+pub const URL_BYTES: usize = 2_048;
 /// Levels of nesting in a JSON body: deeper ones serve only to exhaust a parser.
 pub const JSON_DEPTH: usize = 64;
 /// Bytes of one message's payload: a message coordinates, data goes by reference (RFC-0021, open question 4).
 pub const PAYLOAD_BYTES: usize = 256 * 1024;
-/// Bytes of a message's metadata or an event's proof: hints for routing and tracing, a signature.
+/// Bytes of a message's metadata: hints for routing and tracing.
 pub const METADATA_BYTES: usize = 16 * 1024;
 /// Bytes of an intent's whole state: it is read and written as one.
 pub const STATE_BYTES: usize = 1024 * 1024;
@@ -40,9 +40,9 @@ pub const MAX_MESSAGES: u32 = 1_000_000;
 pub const DURATION_SECONDS: u32 = 10 * 365 * 24 * 3600;
 /// Seconds that a long poll or an `ask` may wait: proxies give up soon after.
 pub const WAIT_SECONDS: u32 = 120;
+/// Requests per second that a key may be given: the most that the setting for all keys takes too.
+pub const RATE_PER_SECOND: u32 = 1_000_000;
 /// Bytes of an idempotency key.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
-/// Requests per second of one key: far more than any server answers; 0 is without limit.
-pub const RATE_PER_SECOND: u32 = 1_000_000;
 /// Capabilities, scopes or globs in one list.
 pub const LIST_ITEMS: usize = 200;

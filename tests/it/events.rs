@@ -102,7 +102,7 @@ async fn bad_events_are_refused() {
     }
     ada.post(&path, with("actor", json!("agent.bob"))).await.refused(403, "may_not_act_as");
     ada.post(&path, with("payload", json!({ "x": "y".repeat(300_000) }))).await.refused(413, "too_large");
-    ada.post(&path, with("proof", json!({ "x": "y".repeat(20_000) }))).await.refused(413, "too_large");
+    ada.post(&path, with("proof", json!({ "x": "y".repeat(300_000) }))).await.refused(413, "too_large");
     // What would not come back from its hash as it was given (RFC 8785).
     for member in ["payload", "proof"] {
         let big = format!(r#"{{"event_type":"note","{member}":{{"n":[9007199254740993]}}}}"#);

@@ -283,6 +283,7 @@ async fn bad_asks_for_a_key_are_refused() {
         json!({ "scopes": [] }),
         json!({ "scopes": ["intents:admin"] }),
         json!({ "scopes": "admin" }),
+        json!({ "scopes": vec!["admin"; 201] }),
         json!({ "act_as": [""] }),
         json!({ "act_as": ["role:x"] }),
         json!({ "act_as": ["x".repeat(201)] }),
