@@ -182,6 +182,40 @@ pub struct KeyAsk {
     pub expires_at: Option<Timestamp>,
 }
 
+impl Key {
+    /// Requires that a key for `principal_id` as asked would have no power that this one lacks: no other scope, nobody
+    /// else to act as, and its principal is one whom this key may act as. Else whoever may make keys could do anything.
+    ///
+    /// # Errors
+    /// [`Code::ScopeMissing`], [`Code::MayNotActAs`].
+    pub fn may_make(&self, ask: &KeyAsk, principal_id: &str) -> Result<(), Refusal> {
+        let scopes = ask.scopes.clone().unwrap_or_else(Scope::ordinary);
+        if let Some(scope) = scopes.into_iter().find(|scope| !self.scopes.contains(scope)) {
+            return Err(Refusal::new(
+                Code::ScopeMissing,
+                format!(
+                    "This key lacks the scope `{}` and cannot give it to another. Ask for fewer `scopes`, or use a key \
+                     that has it.",
+                    scope.as_str()
+                ),
+            ));
+        }
+        // A glob of this key that matches the letters of another one covers all that the other does: the other's `*`
+        // can only have met a `*`.
+        let asked = ask.act_as.iter().map(String::as_str).chain([principal_id]);
+        if let Some(agent) = asked.into_iter().find(|agent| !self.may_act_as(agent)) {
+            return Err(Refusal::new(
+                Code::MayNotActAs,
+                format!(
+                    "The key of `{}` may not act as `{agent}` and cannot let another. Use a key whose act_as covers it.",
+                    self.principal_id
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Makes the record of a new key for `principal_id`.
 ///
 /// # Errors

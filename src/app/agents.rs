@@ -103,7 +103,7 @@ pub(crate) fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
     agent
 }
 
-/// Changes an agent's status. `deregistered` is [`super::departures::deregister`]'s.
+/// Changes an agent's status; one that it has already is no change. `deregistered` is [`super::departures::deregister`]'s.
 ///
 /// # Errors
 /// There is no such agent, the caller may not speak for it, or it has left.
@@ -114,12 +114,15 @@ pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: Agen
     let mut agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     ctx.beats.show(&mut agent);
     let next = agent.moved(status, line.now())?;
+    if next.status == agent.status {
+        return Ok(shown(ctx, agent));
+    }
     save(&mut tx, &next).await?;
-    line.record(ctx, Draft::of(Kind::AgentStatusChanged, &caller.agent, change(&agent, &next)));
+    line.record(ctx, changed(&agent, &next, &caller.agent));
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
-    Ok(next)
+    Ok(shown(ctx, next))
 }
 
 /// Requires that the caller may decide over an agent: it may act as it, or is an admin.
@@ -131,8 +134,12 @@ pub(crate) fn require_keeper(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outc
     Ok(())
 }
 
-pub(crate) fn change(before: &Agent, after: &Agent) -> serde_json::Value {
-    json!({ "agent_id": after.agent_id, "old_status": before.status, "new_status": after.status })
+/// The event of a change of status.
+pub(crate) fn changed(before: &Agent, after: &Agent, actor: &str) -> Draft {
+    let kind = if after.status == AgentStatus::Dead { Kind::AgentDead } else { Kind::AgentStatusChanged };
+    let payload =
+        json!({ "agent_id": after.agent_id, "old_status": before.status, "new_status": after.status });
+    Draft::of(kind, actor, payload)
 }
 
 pub(crate) struct Row {

@@ -171,8 +171,12 @@ impl Grants {
             known.retain(|_, what| matches!(what, Remembered::Verified(_)));
         }
         if known.len() >= REMEMBERED {
-            // More keys in use than can be remembered: begin anew rather than grow without bound.
-            known.clear();
+            // More keys in use than can be remembered: begin anew rather than grow without bound. Those that an open
+            // stream or a request holds stay, so that a revocation still reaches their holders; connections bound their
+            // number.
+            known.retain(
+                |_, what| matches!(what, Remembered::Verified(grant) if Arc::strong_count(grant) > 1),
+            );
         }
         known.insert(presented, what);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use entente_core::agents::{Agent, AgentStatus};
-use entente_core::channels::Channel;
+use entente_core::channels::{Channel, ChannelStatus};
 use entente_core::events::{Draft as EventDraft, Kind};
 use entente_core::ids::{ChannelId, IntentId};
 use entente_core::messages::{Draft, Message, MessageType, Ruling};
@@ -11,9 +11,9 @@ use entente_core::payload::Payload;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::agents::{change, find, require_keeper, save};
+use super::agents::{changed, find, require_keeper, save};
 use super::events::Line;
-use super::sends::compose;
+use super::sends::say;
 use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
 
 /// Who speaks when the house itself has something to say on a channel.
@@ -65,7 +65,7 @@ async fn depart(ctx: &Ctx, agent_id: &str, actor: &str) -> Outcome<Agent> {
             ..before.clone()
         };
         save(&mut tx, &after).await?;
-        house.record(ctx, EventDraft::of(Kind::AgentStatusChanged, actor, change(&before, &after)));
+        house.record(ctx, changed(&before, &after, actor));
         house.save(&mut tx).await?;
         tx.commit().await?;
         tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");
@@ -116,6 +116,9 @@ async fn leave(
     for channel in channels::load_all(conn, &awaiting).await? {
         told.entry(channel.id).or_insert(channel);
     }
+    // One whose time ran out has ended, swept or not: a notice would open it again.
+    let now = line.now();
+    told.retain(|_, channel| channel.status_at(now) == ChannelStatus::Open);
     let mut told: Vec<Channel> = told.into_values().collect();
     told.sort_by_key(|channel| channel.id);
     let mut notices = Vec::with_capacity(told.len());
@@ -137,6 +140,5 @@ fn notice(ctx: &Ctx, line: &mut Line, channel: &mut Channel, agent_id: &str) -> 
         metadata: None,
         expires_at: None,
     };
-    let now = line.now();
-    compose(ctx, &mut line.tail, channel, draft, Ruling { to: None, recipients: None }, now)
+    say(ctx, line, channel, draft, Ruling { to: None, recipients: None })
 }

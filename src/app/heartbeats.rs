@@ -7,13 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use entente_core::agents::{Agent, AgentStatus};
+use entente_core::agents::Agent;
 use entente_core::clock::Timestamp;
-use entente_core::events::{Draft, Kind};
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 
-use super::agents::{change, find, save, shown, suspects};
+use super::agents::{changed, find, save, shown, suspects};
 use super::events::Line;
 use super::{Caller, Ctx, Outcome, not_found};
 
@@ -81,14 +80,15 @@ pub async fn heartbeat(
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, now).await?;
     let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
-    let mut next =
-        Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() }.moved(status, line.now())?;
+    let mut heard = Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() };
+    // What the beat says is written with it: the gathered beats count only where they are younger than the record.
+    ctx.beats.show(&mut heard);
+    let next = heard.moved(status, line.now())?;
     save(&mut tx, &next).await?;
-    line.record(ctx, Draft::of(Kind::AgentStatusChanged, agent_id, change(&agent, &next)));
+    line.record(ctx, changed(&agent, &next, agent_id));
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
-    ctx.beats.show(&mut next);
     Ok(next)
 }
 
@@ -134,8 +134,7 @@ pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         }
         let next = Agent { status, version: agent.version + 1, ..agent.clone() };
         save(&mut tx, &next).await?;
-        let kind = if status == AgentStatus::Dead { Kind::AgentDead } else { Kind::AgentStatusChanged };
-        line.record(ctx, Draft::of(kind, "entente", change(&agent, &next)));
+        line.record(ctx, changed(&agent, &next, "entente"));
         line.save(&mut tx).await?;
         tx.commit().await?;
         ctx.feed.news(IntentId::HOUSE);

@@ -41,7 +41,8 @@ impl std::fmt::Debug for Secret {
 /// Makes a key for a principal.
 ///
 /// # Errors
-/// The scope `admin` is missing; there is no such principal; the ask is not lawful.
+/// The scope `admin` is missing; the key would have powers that the caller's lacks; there is no such principal; the ask
+/// is not lawful.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -50,6 +51,7 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<NewKey> {
     caller.require(Scope::Admin)?;
+    caller.grant.key.may_make(&ask, principal_id)?;
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
@@ -71,11 +73,11 @@ pub async fn create(
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
-/// Replaces a key by a new one with the same powers. The old one goes on working for `overlap_seconds`. A holder may
-/// rotate its own key, an admin any.
+/// Replaces a key by a new one with the same powers. The old one goes on working for `overlap_seconds`. A key may rotate
+/// itself, an admin any: rotating another key of its principal would hand a weak one the powers of a strong one.
 ///
 /// # Errors
-/// There is no such key, it is no longer in force, or it is another's.
+/// There is no such key, it is no longer in force, or it is another.
 pub async fn rotate(
     ctx: &Ctx,
     caller: &Caller,
@@ -87,6 +89,12 @@ pub async fn rotate(
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let old = reachable(&mut tx, caller, id).await?;
+    if id != caller.grant.key.id {
+        caller.require(Scope::Admin)?;
+        let powers =
+            KeyAsk { scopes: Some(old.scopes.clone()), act_as: old.act_as.clone(), ..KeyAsk::default() };
+        caller.grant.key.may_make(&powers, &old.principal_id)?;
+    }
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
@@ -120,8 +128,8 @@ pub async fn rotate(
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
-/// Revokes a key at once, on every server. Revoking it again changes nothing. A holder may revoke its own key, an admin
-/// any.
+/// Revokes a key at once, on every server. Revoking it again changes nothing. A holder may revoke any key of its own
+/// principal, an admin any.
 ///
 /// # Errors
 /// There is no such key, or it is another's.
@@ -151,11 +159,17 @@ async fn forget(ctx: &Ctx) {
     }
 }
 
-/// The keys of a principal, oldest first. Anybody may look at its own.
+/// The keys of a principal, oldest first, up to `limit` after `after`. Anybody may look at its own.
 ///
 /// # Errors
 /// The scope `admin` is missing to look at another's.
-pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec<Key>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    principal_id: &str,
+    after: Option<KeyId>,
+    limit: u32,
+) -> Outcome<Vec<Key>> {
     if principal_id != caller.principal() {
         caller.require(Scope::Admin)?;
     }
@@ -167,8 +181,11 @@ pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
                 k.last_used_at, k.changed_seq, p.kind
-         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.principal_id = $1 ORDER BY k.id",
-        principal_id
+         FROM keys k JOIN principals p ON p.id = k.principal_id
+         WHERE k.principal_id = $1 AND ($2::uuid IS NULL OR k.id > $2) ORDER BY k.id LIMIT $3",
+        principal_id,
+        after.map(KeyId::uuid),
+        i64::from(limit)
     )
     .fetch_all(&mut *connection)
     .await?;

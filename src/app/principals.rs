@@ -5,9 +5,8 @@ use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
-use entente_core::limits::PAGE;
 use entente_core::principals::{Kind, Principal, check_name};
-use entente_core::refusal::{Code, Refusal};
+use entente_core::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -17,7 +16,7 @@ use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 /// Creates a principal.
 ///
 /// # Errors
-/// The scope `admin` is missing; the id is no name or is taken.
+/// The scope `admin` is missing; the id is no name or is taken; the display name is none.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -28,13 +27,17 @@ pub async fn create(
 ) -> Outcome<Principal> {
     caller.require(Scope::Admin)?;
     check_name("id", &id)?;
+    if let Some(name) = &display_name {
+        check_name("display_name", name)?;
+    }
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
     if find(&mut tx, &id).await?.is_some() {
-        return Err(Refusal::new(Code::AlreadyExists, format!("There is a principal `{id}` already.")).into());
+        // The id is not repeated: letters in it could be taken for a sign (contract 3.5).
+        return Err(super::refuse(Code::AlreadyExists, "There is a principal with this id already."));
     }
     let principal = Principal {
         id,
@@ -53,18 +56,18 @@ pub async fn create(
     Ok(principal)
 }
 
-/// The principals in the order of their ids, up to [`PAGE`], after `after`.
+/// The principals in the order of their ids, up to `limit` after `after`.
 ///
 /// # Errors
 /// The scope `admin` is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, after: Option<&str>) -> Outcome<Vec<Principal>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Principal>> {
     caller.require(Scope::Admin)?;
     let rows = sqlx::query_as!(
         Row,
         "-- principals::list
          SELECT id, kind, display_name, created_by, created_at FROM principals WHERE id > $1 ORDER BY id LIMIT $2",
         after.unwrap_or(""),
-        i64::from(PAGE)
+        i64::from(limit)
     )
     .fetch_all(&ctx.pool)
     .await?;

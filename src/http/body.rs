@@ -92,7 +92,8 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// Says what is wrong with a body, and where. Only now is it parsed with paths: most bodies are right.
 fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refusal {
-    if !error.is_data() {
+    // What the parser calls bad syntax may be a number where it wanted a word: only a body that is no JSON at all is that.
+    if !error.is_data() && serde_json::from_slice::<serde_json::Value>(bytes).is_err() {
         return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {error}."));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -106,7 +107,10 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refu
         serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
     }));
     let text = faulty.inner().to_string();
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let text = match text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text) {
+        "expected value" => "it must be a string",
+        text => text,
+    };
     let kind = if let Some(rest) = text.strip_prefix("missing field `") {
         loc.extend(rest.split('`').next().map(str::to_owned));
         "missing"

@@ -81,7 +81,9 @@ impl<T> ArcRef<T> for web::Data<T> {
 
 /// The key of a request. Both headers are equal (design §3).
 fn presented(request: &HttpRequest) -> Option<&str> {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    // An empty header is as good as none.
+    let header = |name: &str| text(name).filter(|value| !value.is_empty());
     let bearer = || {
         let (scheme, key) = header("authorization")?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())

@@ -3,13 +3,13 @@
 use actix_web::{HttpRequest, delete, get, post, web};
 use entente_core::ids::KeyId;
 use entente_core::keys::{Dialect, Key, KeyAsk, Scope};
-use entente_core::limits::DURATION_SECONDS;
+use entente_core::limits::{DURATION_SECONDS, PAGE};
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::body::{Body, OptionalBody, id};
+use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
@@ -119,7 +119,8 @@ struct CreateBody {
 
 /// Make a key
 ///
-/// Needs the scope `admin`. The key stands in the answer, once; only its argon2id hash is kept.
+/// Needs the scope `admin`. No key makes a stronger one: it gives no scope that it lacks, and makes keys only for those
+/// whom it may act as. The key stands in the answer, once; only its argon2id hash is kept.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
     params(("principal_id" = String, Path, description = "Whose key it will be"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -158,12 +159,15 @@ async fn create(
 /// List a principal's keys
 ///
 /// One's own, or with the scope `admin` anybody's. Records only; keys themselves are kept nowhere.
-#[utoipa::path(operation_id = "list_keys",
-    tag = "principals", params(("principal_id" = String, Path, description = "Whose keys")),
+#[utoipa::path(operation_id = "list_keys", tag = "principals",
+    params(("principal_id" = String, Path, description = "Whose keys"),
+           ("after" = Option<KeyId>, Query, description = "The id of the last key of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
     responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
 #[get("/principals/{principal_id}/keys")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = keys::list(&doors.ctx, &asker.caller, &path).await?;
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let after = query.parsed("after", "the id of a key", |text| text.parse().ok())?;
+    let found = keys::list(&doors.ctx, &asker.caller, &path, after, query.limit(PAGE)?).await?;
     ok(&found.into_iter().map(|key| KeyBody::new(key, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -177,8 +181,8 @@ struct RotateBody {
 
 /// Rotate a key
 ///
-/// Makes a new key with the same powers; the old one ends after the overlap. One's own key, or with the scope `admin`
-/// any.
+/// Makes a new key with the same powers; the old one ends after the overlap. The very key that asks, or with the scope
+/// `admin` any.
 #[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = RotateBody,
     params(("key_id" = String, Path, description = "The key's record"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -193,16 +197,19 @@ async fn rotate(
 ) -> Reply {
     let once = body.0.once(&request)?;
     let id: KeyId = id("key", &path)?;
-    let overlap = body.0.value.overlap_seconds.unwrap_or(ROTATION_OVERLAP_SECONDS).min(DURATION_SECONDS);
+    let overlap = body.0.value.overlap_seconds.unwrap_or(ROTATION_OVERLAP_SECONDS);
+    if overlap > DURATION_SECONDS {
+        let message = "`overlap_seconds` is more than ten years.";
+        return Err(Refusal::field(Code::InvalidRequest, "overlap_seconds", "too_long", message).into());
+    }
     let made = keys::rotate(&doors.ctx, &asker.caller, id, overlap, once.as_ref()).await?;
     created(&NewKeyBody::new(made, asker.dialect))
 }
 
 /// Revoke a key
 ///
-/// At once, on every server, open streams included. One's own key, or with the scope `admin` any.
-#[utoipa::path(operation_id = "revoke_key",
-    tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
+/// At once, on every server, open streams included. A key of one's own principal, or with the scope `admin` any.
+#[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
     responses((status = 200, description = "The revoked key", body = KeyBody)))]
 #[delete("/keys/{key_id}")]
 async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

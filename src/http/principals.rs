@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_core::keys::Dialect;
+use entente_core::limits::PAGE;
 use entente_core::principals::{Kind, Principal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -83,13 +84,14 @@ async fn create(
 
 /// List principals
 ///
-/// Needs the scope `admin`. In the order of their ids, up to 1,000 after `after`.
+/// Needs the scope `admin`. In the order of their ids.
 #[utoipa::path(operation_id = "list_principals", tag = "principals",
-    params(("after" = Option<String>, Query, description = "The id of the last principal of the previous page")),
+    params(("after" = Option<String>, Query, description = "The id of the last principal of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
     responses((status = 200, description = "The principals", body = [PrincipalBody])))]
 #[get("/principals")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let found = principals::list(&doors.ctx, &asker.caller, query.text("after")).await?;
+    let found = principals::list(&doors.ctx, &asker.caller, query.text("after"), query.limit(PAGE)?).await?;
     ok(&found.into_iter().map(|principal| PrincipalBody::new(principal, asker.dialect)).collect::<Vec<_>>())
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use super::desks::{Desks, Round};
 use super::write::{Advance, Writing};
 use super::{Command, lost};
+use crate::app::events::Line;
 use crate::app::idempotency::Kept;
 use crate::app::{AppError, Ctx, Outcome, not_found};
 
@@ -182,7 +183,7 @@ impl<'a> Batch<'a> {
 }
 
 /// Makes a message that the law has allowed: gives it its number in the channel, its place in the line, and its id.
-pub(crate) fn compose(
+fn compose(
     ctx: &Ctx,
     tail: &mut Tail,
     channel: &mut Channel,
@@ -212,6 +213,24 @@ pub(crate) fn compose(
         status: MessageStatus::Delivered,
         read_at: None,
     })
+}
+
+/// As [`compose`], on a line under its lock; on an audited channel the log has the message too.
+pub(crate) fn say(
+    ctx: &Ctx,
+    line: &mut Line,
+    channel: &mut Channel,
+    draft: Draft,
+    ruling: Ruling,
+) -> Outcome<Message> {
+    let now = line.now();
+    let audit = channel.options.audit.then(|| audited(ctx, channel, &draft, &ruling)).transpose()?;
+    let message = compose(ctx, &mut line.tail, channel, draft, ruling, now)?;
+    if let Some(mut logged) = audit {
+        logged.payload.insert("message_id".to_owned(), Value::from(message.id.to_string()));
+        line.record(ctx, logged);
+    }
+    Ok(message)
 }
 
 /// The event of an audited message (RFC-0021 §6), all but the message's id. Made before the message is numbered: what

@@ -21,7 +21,7 @@ use entente_core::ids::{ChannelId, IntentId, MessageId};
 use entente_core::messages::{Case, Draft, Message, judge};
 use sqlx::PgConnection;
 
-pub(crate) use self::batch::compose;
+pub(crate) use self::batch::say;
 use self::batch::{Batch, Judged};
 use self::desks::Desks;
 pub(crate) use self::write::{Advance, Writing};
@@ -349,7 +349,7 @@ async fn open_with(
         strict: ctx.settings.strict,
     };
     let ruling = judge(&draft, case, now)?;
-    let message = compose(ctx, &mut line.tail, &mut channel, draft, ruling, now)?;
+    let message = say(ctx, &mut line, &mut channel, draft, ruling)?;
     line.save_with(&mut tx, &[&message], &[&channel]).await?;
     idempotency::keep(&mut tx, caller, once, &message, now).await?;
     tx.commit().await?;

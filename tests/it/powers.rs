@@ -1,0 +1,315 @@
+//! What a key may do (design §3): its scopes, the agents that it may act as, and that it can make no key with more power
+//! than it has itself.
+
+use crate::harness::{Client, Value, World, json, talk};
+use crate::keys::{Made, key};
+
+/// A key with every scope but one.
+async fn without(world: &World, admin: &Client, scope: &str) -> Made {
+    let scopes = [
+        "intents:read",
+        "intents:write",
+        "channels:read",
+        "channels:write",
+        "agents:read",
+        "agents:write",
+        "admin",
+    ];
+    let rest: Vec<&str> = scopes.into_iter().filter(|known| *known != scope).collect();
+    assert_eq!(rest.len(), 6);
+    key(world, admin, "agent.ada", json!({ "scopes": rest })).await
+}
+
+/// What each scope opens, as `method path`; `{i}`, `{c}` and `{m}` stand for an intent, a channel and a message.
+const OPENED: &[(&str, &[&str])] = &[
+    (
+        "intents:read",
+        &[
+            "GET /intents",
+            "GET /intents/{i}",
+            "GET /intents/{i}/events",
+            "GET /intents/{i}/events/verify",
+            "GET /intents/{i}/export",
+            "GET /intents/{i}/agents",
+            "GET /intents/{i}/acl",
+            "GET /intents/{i}/access-requests",
+            "GET /intents/{i}/subscribe",
+        ],
+    ),
+    (
+        "intents:write",
+        &[
+            r#"POST /intents {"title":"t"}"#,
+            r#"POST /intents/{i}/state {"patches":[]}"#,
+            r#"POST /intents/{i}/status {"status":"active"}"#,
+            r#"POST /intents/{i}/events {"event_type":"note"}"#,
+            r#"POST /intents/{i}/agents {"agent_id":"agent.x"}"#,
+            "DELETE /intents/{i}/agents/agent.x",
+            r#"PUT /intents/{i}/acl {"default_policy":"open"}"#,
+            r#"POST /intents/{i}/acl/entries {"principal_id":"agent.x"}"#,
+            "DELETE /intents/{i}/acl/entries/acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+        ],
+    ),
+    (
+        "channels:read",
+        &[
+            "GET /intents/{i}/channels",
+            "GET /channels/{c}",
+            "GET /channels/{c}/messages",
+            "GET /channels/{c}/messages?wait=1",
+            "GET /channels/{c}/messages/{m}",
+            "GET /channels/{c}/subscribe",
+            "GET /subscribe/channels/{c}",
+            "GET /agents/agent.ada/subscribe",
+            r#"PATCH /channels/{c}/messages/{m} {"status":"read"}"#,
+            r#"POST /channels/{c}/ask {"payload":{},"timeout":1}"#,
+        ],
+    ),
+    (
+        "channels:write",
+        &[
+            r#"POST /intents/{i}/channels {"name":"n"}"#,
+            r#"PATCH /channels/{c} {"members":[]}"#,
+            "DELETE /channels/{c}",
+            r#"POST /channels/{c}/messages {"sender":"agent.ada","payload":{}}"#,
+            r#"POST /channels/{c}/messages/batch {"messages":[{"sender":"agent.ada"}]}"#,
+            r#"POST /channels/{c}/messages/{m}/reply {"sender":"agent.ada","payload":{}}"#,
+            r#"POST /channels/{c}/ask {"payload":{},"timeout":1}"#,
+            r#"POST /intents/{i}/channels/n/messages {"sender":"agent.ada","payload":{}}"#,
+        ],
+    ),
+    ("agents:read", &["GET /agents", "GET /agents/agent.ada", "GET /agents/agent.ada/record"]),
+    (
+        "agents:write",
+        &[
+            r#"POST /agents {"agent_id":"agent.ada"}"#,
+            r#"POST /agents/register {"agent_id":"agent.ada"}"#,
+            "POST /agents/agent.ada/heartbeat {}",
+            r#"PATCH /agents/agent.ada/status {"status":"active"}"#,
+            "POST /agents/agent.ada/drain {}",
+            "DELETE /agents/agent.ada",
+        ],
+    ),
+    (
+        "admin",
+        &[
+            "GET /principals",
+            "GET /principals/agent.bob",
+            r#"POST /principals {"id":"agent.x","kind":"agent"}"#,
+            "GET /principals/agent.bob/keys",
+            "POST /principals/agent.bob/keys {}",
+            "POST /principals/agent.ada/keys {}",
+            "GET /audit",
+            "GET /audit/verify",
+        ],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_scope_opens_what_it_is_for() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    key(&world, &admin, "agent.bob", json!({})).await;
+    let whole = key(&world, &admin, "agent.ada", json!({})).await.client;
+    let (intent, channel) = talk(&whole, json!({})).await;
+    let sent = json!({ "sender": "agent.ada", "payload": {} });
+    let message = whole.post(&format!("/channels/{channel}/messages"), sent).await.is(201);
+    let message = message["id"].as_str().unwrap().to_owned();
+    whole.post("/agents/register", json!({ "agent_id": "agent.ada" })).await.ok();
+    for (scope, requests) in OPENED {
+        let lacking = without(&world, &admin, scope).await.client.seen(&json!(1));
+        for request in *requests {
+            let (method, rest) = request.split_once(' ').unwrap();
+            let (path, body) =
+                rest.split_once(' ').map_or((rest, None), |(path, body)| (path, Some(body.to_owned())));
+            let path = path.replace("{i}", &intent).replace("{c}", &channel).replace("{m}", &message);
+            let refused = lacking.send(method, &path, body).await.refused(403, "scope_missing");
+            let word = refused["message"].as_str().unwrap();
+            assert!(word.contains(&format!("`{scope}`")), "{request}: {word}");
+        }
+    }
+    // A scope opens only its own: with it alone, everything else is shut.
+    let reader = key(&world, &admin, "agent.ada", json!({ "scopes": ["intents:read"] })).await.client;
+    reader.get(&format!("/intents/{intent}")).await.ok();
+    for (scope, requests) in OPENED.iter().filter(|(scope, _)| *scope != "intents:read") {
+        let Some(path) = requests.iter().find_map(|request| request.strip_prefix("GET ")) else { continue };
+        let path = path.replace("{i}", &intent).replace("{c}", &channel).replace("{m}", &message);
+        let refused = reader.get(&path).await.refused(403, "scope_missing");
+        assert!(refused["message"].as_str().unwrap().contains(scope));
+    }
+    // Nothing of this was done.
+    assert_eq!(whole.get(&format!("/intents/{intent}")).await.ok()["version"], 1);
+    assert_eq!(whole.get(&format!("/channels/{channel}")).await.ok()["message_count"], 1);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_without_a_word_may_do_all_but_manage() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let made = key(&world, &admin, "agent.ada", json!({})).await;
+    let ordinary = json!([
+        "intents:read",
+        "intents:write",
+        "channels:read",
+        "channels:write",
+        "agents:read",
+        "agents:write"
+    ]);
+    assert_eq!(made.record["scopes"], ordinary);
+    assert_eq!(made.record["act_as"], json!([]));
+    // It sees itself and its own keys, and nobody else's.
+    assert_eq!(made.client.get("/principals/agent.ada").await.ok()["id"], "agent.ada");
+    assert_eq!(made.client.get("/principals/agent.ada/keys").await.ok().as_array().unwrap().len(), 1);
+    made.client.get("/principals/service.dev/keys").await.refused(403, "scope_missing");
+    made.client.get("/principals/agent.nobody").await.refused(403, "scope_missing");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn globs_say_whom_a_key_may_act_as() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let ask = json!({ "act_as": ["agent.billing.*", "agent.*.eu", "agent.one"] });
+    let made = key(&world, &admin, "service.gateway", ask).await.client;
+    for allowed in [
+        "service.gateway",
+        "agent.billing.7",
+        "agent.billing.",
+        "agent.billing.a.b",
+        "agent.x.eu",
+        "agent.one",
+    ] {
+        let me = made.acting_as(allowed).get("/principals/me").await.ok();
+        assert_eq!((&me["agent_id"], &me["principal_id"]), (&json!(allowed), &json!("service.gateway")));
+        let intent = made.acting_as(allowed).post("/intents", json!({ "title": "t" })).await.ok();
+        assert_eq!(intent["created_by"], allowed);
+    }
+    for denied in [
+        "agent.billing",
+        "xagent.billing.7",
+        "agent.eu",
+        "agent.x.eux",
+        "agent.one.more",
+        "agent.two",
+        "service.gateway2",
+        "human.ada",
+        "Agent.one",
+    ] {
+        let refused = made.acting_as(denied).get("/principals/me").await.refused(403, "may_not_act_as");
+        assert!(refused["message"].as_str().unwrap().contains("service.gateway"));
+    }
+    for no_name in ["*", "role:x", " agent.one"] {
+        let status = made.acting_as(no_name).get("/principals/me").await.status;
+        // The client library trims blanks before it sends them.
+        assert!(status == 422 || no_name.starts_with(' '), "{no_name}: {status}");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_taken_from_a_body_unchecked() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let ada = key(&world, &admin, "agent.ada", json!({})).await.client;
+    let some = key(&world, &admin, "service.some", json!({ "act_as": ["agent.a*"] })).await.client;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let messages = format!("/channels/{channel}/messages");
+    let sent = ada.post(&messages, json!({ "sender": "agent.ada", "payload": {} })).await.is(201);
+    let reply = format!("{messages}/{}/reply", sent["id"].as_str().unwrap());
+    let posts = |name: &str| -> Vec<(String, Value)> {
+        vec![
+            (messages.clone(), json!({ "sender": name, "payload": {} })),
+            (reply.clone(), json!({ "sender": name, "payload": {} })),
+            (format!("/intents/{intent}/channels/talk/messages"), json!({ "sender": name, "payload": {} })),
+            (format!("/channels/{channel}/ask"), json!({ "sender": name, "timeout": 1 })),
+            ("/intents".to_owned(), json!({ "title": "t", "created_by": name })),
+            (format!("/intents/{intent}/events"), json!({ "event_type": "note", "actor": name })),
+            ("/agents/register".to_owned(), json!({ "agent_id": name })),
+            ("/agents".to_owned(), json!({ "agent_id": name })),
+            (format!("/agents/{name}/heartbeat"), json!({})),
+        ]
+    };
+    for (path, body) in posts("agent.bob") {
+        ada.post(&path, body.clone()).await.refused(403, "may_not_act_as");
+        some.post(&path, body.clone()).await.refused(403, "may_not_act_as");
+        // A request that names its agent is held to it, even where the key could act as the other.
+        some.acting_as("agent.ada").post(&path, body).await.refused(403, "may_not_act_as");
+    }
+    for (path, body) in posts("agent.abel") {
+        some.acting_as("agent.ada").post(&path, body).await.refused(403, "may_not_act_as");
+    }
+    let batch = json!({ "messages": [{ "sender": "agent.bob" }] });
+    let reply = ada.post(&format!("{messages}/batch"), batch).await.is(207);
+    assert_eq!(reply["results"][0]["error"]["code"], "may_not_act_as");
+    for path in ["/agents/agent.bob/status", "/agents/agent.bob/drain", "/agents/agent.bob"] {
+        let (method, body) = match path.rsplit('/').next().unwrap() {
+            "status" => ("PATCH", Some(r#"{"status":"draining"}"#.to_owned())),
+            "drain" => ("POST", None),
+            _ => ("DELETE", None),
+        };
+        ada.send(method, path, body).await.refused(403, "may_not_act_as");
+    }
+    // Within the globs the body may say who speaks.
+    let sent = some.post(&messages, json!({ "sender": "agent.abel", "payload": {} })).await.is(201);
+    assert_eq!(sent["sender"], "agent.abel");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_makes_a_stronger_one() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let ask = json!({ "scopes": ["admin", "channels:read"], "act_as": ["agent.a*"] });
+    let clerk = key(&world, &admin, "service.clerk", ask).await.client;
+    for id in ["agent.abel", "agent.bob", "human.eve"] {
+        key(&world, &admin, id, json!({})).await;
+    }
+    let make =
+        async |principal: &str, ask: Value| clerk.post(&format!("/principals/{principal}/keys"), ask).await;
+    let weak = |act_as: Value| json!({ "scopes": ["channels:read"], "act_as": act_as });
+    // No scope that it lacks; saying nothing asks for all but `admin`.
+    let refused = make("agent.abel", json!({ "scopes": ["channels:read", "channels:write"] })).await;
+    assert!(refused.refused(403, "scope_missing")["message"].as_str().unwrap().contains("`channels:write`"));
+    make("agent.abel", json!({})).await.refused(403, "scope_missing");
+    // Nobody whom it may not act as, neither by a glob nor by being that principal's key.
+    for wide in ["*", "agent.*", "agent.b", "a*", "service.dev", "human.eve"] {
+        make("agent.abel", weak(json!([wide]))).await.refused(403, "may_not_act_as");
+    }
+    for stranger in ["agent.bob", "human.eve", "service.dev"] {
+        make(stranger, weak(json!([]))).await.refused(403, "may_not_act_as");
+    }
+    // Nor is one handed over by a rotation.
+    let me = admin.get("/principals/me").await.ok();
+    let rotate = format!("/keys/{}/rotate", me["key"]["id"].as_str().unwrap());
+    clerk.post(&rotate, json!({})).await.refused(403, "scope_missing");
+    let bobs = admin.get("/principals/agent.bob/keys").await.ok();
+    let rotate = format!("/keys/{}/rotate", bobs[0]["id"].as_str().unwrap());
+    clerk.post(&rotate, json!({})).await.refused(403, "scope_missing");
+    admin.post(&rotate, json!({})).await.is(201);
+    // What it has itself, it may give.
+    let given = weak(json!(["agent.a*", "agent.abc*", "agent.a*c", "agent.ann", "service.clerk"]));
+    make("agent.abel", given).await.is(201);
+    make("service.clerk", json!({ "scopes": ["admin"] })).await.is(201);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_weak_key_does_not_become_its_principals_strong_one() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let strong = key(&world, &admin, "service.ci", json!({ "scopes": ["admin"], "act_as": ["*"] })).await;
+    let weak = key(&world, &admin, "service.ci", json!({ "scopes": ["intents:read"] })).await;
+    // It sees the other's record; rotating it would hand it the other's powers.
+    assert_eq!(weak.client.get("/principals/service.ci/keys").await.ok()[0]["id"], strong.record["id"]);
+    let refused = weak.client.post(&format!("{}/rotate", strong.path()), json!({})).await;
+    refused.refused(403, "scope_missing");
+    assert_eq!(admin.get("/principals/service.ci/keys").await.ok().as_array().unwrap().len(), 2);
+    // Its own it may rotate; that gives it nothing new.
+    let made = weak.client.post(&format!("{}/rotate", weak.path()), json!({})).await.is(201);
+    assert_eq!(made["record"]["scopes"], json!(["intents:read"]));
+    // Any key of the principal can end another: a leaked one must end even when only the weak one is at hand.
+    weak.client.delete(&strong.path()).await.is(200);
+    strong.client.get("/intents").await.refused(401, "unauthenticated");
+    world.end().await;
+}

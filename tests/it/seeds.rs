@@ -1,0 +1,65 @@
+//! The first key of a new database: printed once by `entente serve`, and never again.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use sqlx::ConnectOptions as _;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use crate::harness::{Client, Cluster};
+
+/// What one run of `entente serve` prints, and what the server it runs answers to the key `try_key`, or to the one that
+/// it printed.
+async fn serve(url: &str, dir: &std::path::Path, try_key: Option<&str>) -> (String, Option<String>, u16) {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_entente"))
+        .arg("serve")
+        .current_dir(dir)
+        .env_clear()
+        .env("DATABASE_URL", url)
+        .env("ENTENTE_BIND", "127.0.0.1:0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let (mut printed, mut address) = (String::new(), None);
+    while address.is_none() {
+        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await.unwrap().unwrap();
+        let line = line.expect("the server ended before it listened");
+        address = line.strip_prefix("Entente listens on http://").map(|address| address.parse().unwrap());
+        printed.push_str(&line);
+        printed.push('\n');
+    }
+    let shown = printed.split("ENTENTE_API_KEY=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let shown = shown.map(str::to_owned);
+    let client = Client::new(address.unwrap(), try_key.or(shown.as_deref()));
+    let me = client.get("/principals/me").await;
+    let status = me.status;
+    if status == 200 {
+        assert_eq!(me.json()["principal_id"], "service.bootstrap");
+    }
+    let pid = rustix::process::Pid::from_raw(server.id().unwrap().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    tokio::time::timeout(Duration::from_secs(30), server.wait()).await.unwrap().unwrap();
+    (printed, shown, status)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_key_is_printed_once() {
+    let database = Cluster::get().fresh_database().await;
+    let url = Cluster::get().options(&database).to_url_lossy().to_string();
+    // An empty directory, so that no `.env` of the developer's is read.
+    let dir = std::env::temp_dir().join(format!("entente-first-key-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (printed, key, status) = serve(&url, &dir, None).await;
+    let key = key.unwrap_or_else(|| panic!("no key was printed: {printed}"));
+    assert!(key.starts_with("ent_"));
+    assert_eq!(status, 200);
+    let (printed, again, status) = serve(&url, &dir, Some(&key)).await;
+    assert_eq!(again, None, "{printed}");
+    assert!(!printed.contains("ent_"), "{printed}");
+    assert_eq!(status, 200, "the key goes on working");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
