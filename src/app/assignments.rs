@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{Caller, Ctx, Outcome, access, idempotency, not_found};
 
 /// An agent's assignment to an intent.

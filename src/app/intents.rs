@@ -14,7 +14,7 @@ use entente_core::patch::Change;
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, access, channels, events, idempotency, not_found, unknown};
 
 /// Creates an intent.

@@ -197,6 +197,11 @@ async fn a_key_ends_the_instant_it_expires() {
     world.end().await;
 }
 
+/// A record of a list; those of one instant are in no order.
+fn by_id<'a>(records: &'a Value, id: &Value) -> &'a Value {
+    records.as_array().unwrap().iter().find(|record| record["id"] == *id).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotated_key_works_until_its_overlap_ends() {
     let world = World::start().await;
@@ -217,7 +222,7 @@ async fn a_rotated_key_works_until_its_overlap_ends() {
     assert_eq!(made["record"]["rotated_from"], old.record["id"]);
     assert_ne!(made["record"]["prefix"], old.record["prefix"]);
     let records = admin.get("/principals/service.ci/keys").await.ok();
-    assert_eq!(records[0]["expires_at"], "2026-11-21T08:01:00.000000Z");
+    assert_eq!(by_id(&records, &old.record["id"])["expires_at"], "2026-11-21T08:01:00.000000Z");
     world.clock.advance(59);
     old.client.get("/intents").await.ok();
     new.get("/intents").await.ok();
@@ -228,7 +233,7 @@ async fn a_rotated_key_works_until_its_overlap_ends() {
     let id = made["record"]["id"].as_str().unwrap();
     let third = new.send("POST", &format!("/keys/{id}/rotate"), None).await.is(201);
     let records = admin.get("/principals/service.ci/keys").await.ok();
-    assert_eq!(records[1]["expires_at"], "2026-11-22T08:01:00.000000Z");
+    assert_eq!(by_id(&records, &made["record"]["id"])["expires_at"], "2026-11-22T08:01:00.000000Z");
     let third_client = world.client(third["key"].as_str().unwrap());
     let third_path = format!("/keys/{}/rotate", third["record"]["id"].as_str().unwrap());
     let tenth = json!({ "overlap_seconds": 315_360_001 });

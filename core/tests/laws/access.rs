@@ -1,9 +1,9 @@
 //! Access to an intent (RFC-0011): levels, standings, entries and requests.
 
 use entente_core::access::{
-    Acl, Entry, EntryAsk, Facts, Level, Policy, RequestAsk, RequestStatus, Standing, check_list,
-    check_reason, grant, request, standing,
+    Acl, Entry, EntryAsk, Facts, Level, Policy, Standing, check_list, check_reason, grant, standing,
 };
+use entente_core::access_requests::{RequestAsk, RequestStatus, request};
 use entente_core::clock::Timestamp;
 use entente_core::ids::{AccessRequestId, EntryId, IntentId};
 use entente_core::limits::{LIST_ITEMS, TEXT_BYTES};

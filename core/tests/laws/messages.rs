@@ -2,8 +2,9 @@
 
 use entente_core::channels::MemberPolicy;
 use entente_core::ids::MessageId;
-use entente_core::messages::{Message, MessageStatus, MessageType, ReceiptKind, Viewer, require_recipient};
+use entente_core::messages::{Message, MessageStatus, MessageType, Viewer};
 use entente_core::payload::Payload;
+use entente_core::receipts::{ReceiptKind, require_recipient};
 use entente_core::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;
