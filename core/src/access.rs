@@ -250,12 +250,8 @@ pub fn grant(
     let principal_type = ask.principal_type.unwrap_or_else(|| "agent".to_owned());
     check_name("principal_type", &principal_type)?;
     if ask.expires_at.is_some_and(|end| end <= now) {
-        return Err(Refusal::field(
-            Code::AlreadyExpired,
-            "expires_at",
-            "past",
-            "`expires_at` lies in the past; the entry would never count.",
-        ));
+        let message = "`expires_at` lies in the past; the entry would never count.";
+        return Err(Refusal::field(Code::AlreadyExpired, "expires_at", "past", message));
     }
     Ok(Entry {
         id,
@@ -276,12 +272,8 @@ pub fn grant(
 /// More than [`LIST_ITEMS`], or one that is no name.
 pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
     if items.len() > LIST_ITEMS {
-        return Err(Refusal::field(
-            Code::TooLarge,
-            member,
-            "too_long",
-            format!("`{member}` has {} items, at most {LIST_ITEMS} are allowed.", items.len()),
-        ));
+        let message = format!("`{member}` has {} items, at most {LIST_ITEMS} are allowed.", items.len());
+        return Err(Refusal::field(Code::TooLarge, member, "too_long", message));
     }
     items.iter().try_for_each(|item| check_name(member, item))
 }
@@ -292,12 +284,8 @@ pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
 /// More than [`TEXT_BYTES`].
 pub fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
     if reason.is_some_and(|text| text.len() > TEXT_BYTES) {
-        return Err(Refusal::field(
-            Code::TooLarge,
-            "reason",
-            "too_long",
-            format!("A reason has at most {TEXT_BYTES} bytes."),
-        ));
+        let message = format!("A reason has at most {TEXT_BYTES} bytes.");
+        return Err(Refusal::field(Code::TooLarge, "reason", "too_long", message));
     }
     Ok(())
 }

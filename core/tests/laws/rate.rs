@@ -5,6 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
+/// More than any burst of these tests: where nothing ever waits, counting must end all the same.
+const MOST: u32 = 10_000;
 
 fn allowance() -> impl Strategy<Value = Allowance> {
     let per_second = prop_oneof![1_u32..20, 1_u32..5_000, 1..=u32::MAX];
@@ -62,10 +64,10 @@ proptest! {
         per_second in 1_u32..100_000, burst in 1_u32..300, now in SECOND * 1_000..SECOND * 2_000,
     ) {
         let allowance = Allowance { per_second, burst };
-        let (count, full_at) = at_once(allowance, 0, now, u32::MAX);
+        let (count, full_at) = at_once(allowance, 0, now, MOST);
         prop_assert_eq!(count, burst);
         prop_assert!(full_at > now);
-        let (again, _) = at_once(allowance, full_at, full_at, u32::MAX);
+        let (again, _) = at_once(allowance, full_at, full_at, MOST);
         prop_assert_eq!(again, burst, "the bucket is full when it says so");
     }
 
@@ -89,7 +91,7 @@ proptest! {
         let allowance = Allowance { per_second, burst };
         let (_, full_at) = at_once(allowance, 0, now, taken);
         if let Verdict::Pass { full_at, remaining } = judge(allowance, full_at, now + later) {
-            prop_assert_eq!(at_once(allowance, full_at, now + later, u32::MAX).0, remaining);
+            prop_assert_eq!(at_once(allowance, full_at, now + later, MOST).0, remaining);
         }
     }
 
