@@ -376,3 +376,22 @@ pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Brea
     }
     breaks
 }
+
+/// The fault at the end of a chain, if there is one: it must end with event `sequence`, whose hash is `head`. What was cut
+/// off at the end, or put there instead, shows nowhere else. A chain of which nothing is left is accused under the nil id.
+#[must_use]
+pub fn verify_end(events: &[Sealed], sequence: i64, head: Option<&str>) -> Option<Break> {
+    let last = events.last();
+    let (end, hash) = last.map_or((0, None), |event| (event.sequence, event.event_hash.as_deref()));
+    let reason = if end < sequence {
+        format!("the log ends here, but event {sequence} was recorded: its end is missing")
+    } else if end > sequence {
+        format!("event {sequence} was the last that was recorded: this was added")
+    } else if hash != head {
+        "it does not have the hash of the last event that was recorded".to_owned()
+    } else {
+        return None;
+    };
+    let event_id = last.map_or(EventId::from(uuid::Uuid::nil()), |event| event.id);
+    Some(Break { sequence: end, event_id, reason })
+}

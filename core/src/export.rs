@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical;
 use crate::clock::{Timestamp, parse, rfc3339};
-use crate::events::{Break, Event, Sealed, verify};
+use crate::events::{Break, Event, Sealed, Tail, verify, verify_end};
 use crate::intents::{Intent, replay};
 
 /// The name and version of the file's form.
@@ -20,6 +20,10 @@ pub struct Export {
     pub exported_at: String,
     /// The intent as it was then.
     pub intent: Intent,
+    /// How many events its log had.
+    pub event_count: i64,
+    /// The hash of the last of them. With the count it tells whether the end of the log is missing.
+    pub head: Option<String>,
     /// Its log, oldest first.
     pub events: Vec<Sealed>,
 }
@@ -51,11 +55,19 @@ impl Export {
     /// An export of an intent and its events, oldest first.
     #[must_use]
     pub fn new(intent: Intent, events: &[Event], now: Timestamp) -> Self {
-        let events = events.iter().map(Sealed::from).collect();
-        Self { format: FORMAT.to_owned(), exported_at: rfc3339(now), intent, events }
+        let events: Vec<Sealed> = events.iter().map(Sealed::from).collect();
+        let (event_count, head) =
+            events.last().map_or((0, None), |last| (last.sequence, last.event_hash.clone()));
+        Self { format: FORMAT.to_owned(), exported_at: rfc3339(now), intent, event_count, head, events }
     }
 
-    /// Verifies the chain, and that the log makes the intent what it is.
+    /// The export of a log that must end where its line says.
+    #[must_use]
+    pub fn ending_at(self, tail: &Tail) -> Self {
+        Self { event_count: tail.sequence, head: tail.head.as_ref().map(canonical::show), ..self }
+    }
+
+    /// Verifies the chain and its end, and that the log makes the intent what it is.
     #[must_use]
     pub fn verify(&self) -> Report {
         let mut contradictions = Vec::new();
@@ -67,11 +79,13 @@ impl Export {
             Ok(None) => contradictions.push("the log does not begin with the intent's creation".to_owned()),
             Err(fault) => contradictions.push(fault),
         }
+        let mut breaks = verify(&self.events, 1, None);
+        breaks.extend(verify_end(&self.events, self.event_count, self.head.as_deref()));
         Report {
             intent_id: self.intent.id.to_string(),
             event_count: self.events.len(),
             head: self.events.last().and_then(|event| event.event_hash.clone()),
-            breaks: verify(&self.events, 1, None),
+            breaks,
             contradictions,
         }
     }

@@ -214,6 +214,16 @@ impl Key {
         }
         Ok(())
     }
+
+    /// Requires that taking over `other`, by rotating it, would give no power that this key lacks.
+    ///
+    /// # Errors
+    /// As [`Self::may_make`].
+    pub fn may_take_over(&self, other: &Self) -> Result<(), Refusal> {
+        let powers =
+            KeyAsk { scopes: Some(other.scopes.clone()), act_as: other.act_as.clone(), ..KeyAsk::default() };
+        self.may_make(&powers, &other.principal_id)
+    }
 }
 
 /// Makes the record of a new key for `principal_id`.

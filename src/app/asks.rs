@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entente_core::clock::{Timestamp, plus_seconds};
+use entente_core::events::{Event, Kind};
 use entente_core::ids::{ChannelId, MessageId};
 use entente_core::messages::{Message, MessageType};
 use entente_core::receipts::ReceiptKind;
@@ -67,14 +68,9 @@ pub async fn ask(
     let mut follower = ctx.feed.follow(command.intent_id, 0);
     let request = sends.send(command).await?;
     follower.position = request.seq;
-    let wanted = match want {
-        Want::Count(count) => usize::try_from(count).unwrap_or(usize::MAX),
-        Want::All => request.recipients.as_ref().map_or(usize::MAX, Vec::len),
-    };
     let deadline = began + Duration::from_secs(u64::from(seconds));
-    let mut waiting = Waiting { ctx, request: &request, responses: Vec::new(), expired: false };
-    let collected =
-        stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower, wanted))).await;
+    let mut waiting = Waiting { ctx, request: &request, want, responses: Vec::new(), expired: false };
+    let collected = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower))).await;
     match &collected {
         Some(Ok(_)) | None => {}
         // What another server committed a moment ago may not have been heard here.
@@ -84,26 +80,38 @@ pub async fn ask(
     if let Some(Ok(collected)) = collected {
         collected?;
     }
-    let Waiting { responses, expired, .. } = waiting;
-    let end = match (responses.len() >= wanted, expired, interrupted) {
+    let end = match (waiting.has_enough(), waiting.expired, interrupted) {
         (true, _, _) => AskEnd::Complete,
         (false, true, _) => AskEnd::Expired,
         (false, false, true) => AskEnd::Interrupted,
         (false, false, false) => AskEnd::TimedOut,
     };
+    let responses = waiting.responses;
     Ok(Answer { request, responses, end })
 }
 
 struct Waiting<'a> {
     ctx: &'a Ctx,
     request: &'a Message,
+    want: Want,
     responses: Vec<Message>,
+    /// Nobody can answer any more.
     expired: bool,
 }
 
 impl Waiting<'_> {
-    async fn collect(&mut self, follower: &mut Follower<i64>, wanted: usize) -> Outcome<()> {
-        while self.responses.len() < wanted && !self.expired {
+    fn has_enough(&self) -> bool {
+        let answered = |agent: &String| self.responses.iter().any(|response| response.sender == *agent);
+        match (self.want, &self.request.recipients) {
+            (Want::Count(count), _) => u32::try_from(self.responses.len()).is_ok_and(|had| had >= count),
+            // One from each: who answers twice does not answer for another.
+            (Want::All, Some(asked)) => asked.iter().all(answered),
+            (Want::All, None) => false,
+        }
+    }
+
+    async fn collect(&mut self, follower: &mut Follower<i64>) -> Outcome<()> {
+        while !self.has_enough() && !self.expired {
             match follower.glance() {
                 Glance::Frames(frames) => frames.iter().for_each(|frame| self.hear(&frame.record)),
                 Glance::UpToDate => follower.changed().await,
@@ -126,8 +134,18 @@ impl Waiting<'_> {
             Record::Receipt { receipt, .. } if receipt.message_id == self.request.id => {
                 self.expired |= receipt.kind == ReceiptKind::Expired;
             }
+            // Once somebody has answered the request waits for nothing that could expire, but its channel can close.
+            Record::Event { event, .. } if self.closes(event) => self.expired = true,
             Record::Message { .. } | Record::Receipt { .. } | Record::Event { .. } => {}
         }
+    }
+
+    fn closes(&self, event: &Event) -> bool {
+        let channel =
+            || event.payload.get("channel_id").and_then(|id| id.as_str()?.parse::<ChannelId>().ok());
+        !event.posted
+            && event.event_type == Kind::ChannelClosed.wire()
+            && channel() == Some(self.request.channel_id)
     }
 
     fn answers(&self, message: &Message) -> bool {

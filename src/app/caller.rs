@@ -279,6 +279,19 @@ impl Caller {
         ))
     }
 
+    /// Requires that the caller may rotate a key: itself, or as an admin one that is not stronger. A weak key that could
+    /// rotate another one of its principal would get that one's powers.
+    ///
+    /// # Errors
+    /// [`Code::ScopeMissing`], [`Code::MayNotActAs`].
+    pub fn require_power_over(&self, key: &Key) -> Result<(), Refusal> {
+        if key.id == self.grant.key.id {
+            return Ok(());
+        }
+        self.require(Scope::Admin)?;
+        self.grant.key.may_take_over(key)
+    }
+
     /// Whether the key has a scope.
     #[must_use]
     pub fn has(&self, scope: Scope) -> bool {

@@ -1,8 +1,9 @@
-//! The log as it is read: lists, verification, and what clients append. Writing on it is `lines.rs`.
+//! The log as it is read: lists, and what clients append. Writing on it is `lines.rs`, whether it is
+//! whole is `chains.rs`.
 
 use entente_core::access::Level;
 use entente_core::clock::Timestamp;
-use entente_core::events::{Break, Draft, Event, Sealed, check_posted, verify};
+use entente_core::events::{Break, Draft, Event, check_posted};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
@@ -69,15 +70,6 @@ pub async fn append(
     Ok(event)
 }
 
-/// What a verification of a stored log found (contract 13).
-#[derive(Debug, Clone)]
-pub struct Verification {
-    /// The events as they are stored, oldest first.
-    pub events: Vec<Sealed>,
-    /// What is wrong with them.
-    pub breaks: Vec<Break>,
-}
-
 /// The whole log of an intent, oldest first, without asking who asks: for the server's own checks.
 ///
 /// # Errors
@@ -85,20 +77,6 @@ pub struct Verification {
 pub async fn whole_log(ctx: &Ctx, intent_id: IntentId) -> Outcome<Vec<Event>> {
     let mut connection = ctx.pool.acquire().await?;
     all(&mut connection, intent_id).await
-}
-
-/// Verifies an intent's whole chain.
-///
-/// # Errors
-/// The intent is not there or not readable.
-pub async fn verify_chain(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Verification> {
-    caller.require(Scope::IntentsRead)?;
-    let mut connection = ctx.pool.acquire().await?;
-    access::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let events = all(&mut connection, intent_id).await?;
-    let events: Vec<Sealed> = events.iter().map(Sealed::from).collect();
-    let breaks = verify(&events, 1, None);
-    Ok(Verification { events, breaks })
 }
 
 struct Row {
@@ -180,6 +158,15 @@ pub(crate) async fn page(
 
 /// The whole log of an intent, oldest first.
 pub(crate) async fn all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Event>> {
+    let stored = stored(conn, intent_id).await?.into_iter();
+    stored.map(|event| event.map_err(|fault| AppError::Inconsistent(fault.reason))).collect()
+}
+
+/// As [`all`]; in the place of what cannot be read any more is why.
+pub(crate) async fn stored(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+) -> Outcome<Vec<Result<Event, Break>>> {
     let rows = sqlx::query_as!(
         Row,
         "-- events::all
@@ -190,7 +177,11 @@ pub(crate) async fn all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Event::try_from).collect()
+    let read = |row: Row| {
+        let (sequence, event_id) = (row.sequence, row.id.into());
+        Event::try_from(row).map_err(|e| Break { sequence, event_id, reason: e.to_string() })
+    };
+    Ok(rows.into_iter().map(read).collect())
 }
 
 /// The events that changed an intent before a place in its line, oldest first.

@@ -213,8 +213,13 @@ pub async fn export(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export>
     access::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let log = events::all(&mut tx, id).await?;
+    let end = super::lines::tails(&mut tx, &[id]).await?.pop();
     tx.commit().await?;
-    Ok(Export::new(intent, &log, ctx.now()))
+    let export = Export::new(intent, &log, ctx.now());
+    Ok(match end {
+        Some((_, tail)) => export.ending_at(&tail),
+        None => export,
+    })
 }
 
 struct Row {

@@ -41,8 +41,7 @@ impl std::fmt::Debug for Secret {
 /// Makes a key for a principal.
 ///
 /// # Errors
-/// The scope `admin` is missing; the key would have powers that the caller's lacks; there is no such principal; the ask
-/// is not lawful.
+/// The scope `admin` or the power to make such a key is missing; there is no such principal; the ask is not lawful.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -74,7 +73,7 @@ pub async fn create(
 }
 
 /// Replaces a key by a new one with the same powers. The old one goes on working for `overlap_seconds`. A key may rotate
-/// itself, an admin any: rotating another key of its principal would hand a weak one the powers of a strong one.
+/// itself, an admin any that is not stronger.
 ///
 /// # Errors
 /// There is no such key, it is no longer in force, or it is another.
@@ -89,12 +88,7 @@ pub async fn rotate(
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let old = reachable(&mut tx, caller, id).await?;
-    if id != caller.grant.key.id {
-        caller.require(Scope::Admin)?;
-        let powers =
-            KeyAsk { scopes: Some(old.scopes.clone()), act_as: old.act_as.clone(), ..KeyAsk::default() };
-        caller.grant.key.may_make(&powers, &old.principal_id)?;
-    }
+    caller.require_power_over(&old)?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
@@ -128,8 +122,7 @@ pub async fn rotate(
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
-/// Revokes a key at once, on every server. Revoking it again changes nothing. A holder may revoke any key of its own
-/// principal, an admin any.
+/// Revokes a key of one's own principal, or as an admin any, at once and on every server. Again, it changes nothing.
 ///
 /// # Errors
 /// There is no such key, or it is another's.
@@ -206,8 +199,7 @@ pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
     .fetch_all(&ctx.pool)
     .await?;
     let Some(last) = rows.last().map(|row| row.changed_seq) else { return Ok(()) };
-    let changed: HashMap<String, i64> =
-        rows.into_iter().map(|row| (row.public_id, row.changed_seq)).collect();
+    let changed: HashMap<_, _> = rows.into_iter().map(|row| (row.public_id, row.changed_seq)).collect();
     // In this order, so that who verifies a key meanwhile can tell that it may have changed.
     ctx.grants.set_seen(last);
     ctx.grants.forget(&changed);

@@ -12,6 +12,7 @@ pub mod assignments;
 pub mod audit;
 pub mod authentication;
 pub mod caller;
+pub mod chains;
 pub mod channels;
 pub mod departures;
 pub mod diagnosis;

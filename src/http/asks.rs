@@ -105,7 +105,11 @@ async fn ask(
     }
     let want = match said.expect {
         None => Want::Count(1),
-        Some(Expect::Count(count)) => Want::Count(count.max(1)),
+        Some(Expect::Count(0)) => {
+            let message = "`expect` must be at least 1, or `all`. Send a request to wait for nothing.";
+            return Err(Refusal::field(Code::InvalidRequest, "expect", "range", message).into());
+        }
+        Some(Expect::Count(count)) => Want::Count(count),
         Some(Expect::Word(All::All)) => Want::All,
     };
     let metadata = said.metadata.filter(|raw| raw.get() != "null");

@@ -8,7 +8,7 @@ use super::caller::Asker;
 use super::error::Reply;
 use super::events::{EventBody, VerificationBody, filter};
 use super::{Doors, ok};
-use crate::app::audit;
+use crate::app::{audit, chains};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config.service(list).service(verify);
@@ -36,5 +36,5 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
 #[get("/audit/verify")]
 async fn verify(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    ok(&VerificationBody::new(None, audit::verify_chain(&doors.ctx, &asker.caller).await?))
+    ok(&VerificationBody::new(None, chains::of_house(&doors.ctx, &asker.caller).await?))
 }

@@ -16,7 +16,8 @@ use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::{WireTime, event_type};
 use super::{Doors, ok};
-use crate::app::events::{self, Filter, Verification};
+use crate::app::chains::{self, Verification};
+use crate::app::events::{self, Filter};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config.service(append).service(list).service(verify);
@@ -229,13 +230,14 @@ impl VerificationBody {
 
 /// Verify an intent's chain
 ///
-/// Every event in its place, linked to the one before it, with the hash that its content gives (RFC-0019).
+/// Every event in its place, linked to the one before it, with the hash that its content gives, and the last one where the
+/// log ended (RFC-0019).
 #[utoipa::path(operation_id = "verify_events",
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "What was found", body = VerificationBody)))]
 #[get("/intents/{intent_id}/events/verify")]
 async fn verify(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
-    let found = events::verify_chain(&doors.ctx, &asker.caller, intent_id).await?;
+    let found = chains::of_intent(&doors.ctx, &asker.caller, intent_id).await?;
     ok(&VerificationBody::new(Some(intent_id), found))
 }

@@ -325,6 +325,11 @@ struct ExportBody<'a> {
     exported_at: String,
     /// The intent as it was then.
     intent: IntentBody<'a>,
+    /// How many events its log had.
+    event_count: i64,
+    /// The hash of the last of them.
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    head: Option<String>,
     /// Its log, oldest first, each event with its hash.
     #[schema(value_type = Vec<Object>)]
     events: Vec<Sealed>,

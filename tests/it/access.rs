@@ -73,6 +73,7 @@ async fn a_closed_intent_is_closed_on_every_route() {
         e.get(&format!("/channels/{channel}/messages/{message}")).await,
         e.post(&format!("/channels/{channel}/messages"), body.clone()).await,
         e.post(&format!("/channels/{channel}/messages/{message}/reply"), body.clone()).await,
+        e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body] })).await,
         e.patch(&format!("/channels/{channel}/messages/{message}"), json!({ "status": "read" })).await,
         e.post(&format!("/channels/{channel}/ask"), json!({ "to": "agent.ada" })).await,
         e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body.clone()] })).await,

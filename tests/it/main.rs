@@ -12,6 +12,7 @@ mod cli;
 mod config;
 mod departures;
 mod events;
+mod exports;
 mod harness;
 mod heartbeats;
 mod house_rules;

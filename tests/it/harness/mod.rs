@@ -160,6 +160,13 @@ impl World {
         run_all(self.ctx()).await.unwrap()
     }
 
+    /// Has those who follow hear of what was committed without being published, as the background's feed fill does.
+    pub async fn feed(&self) {
+        for intent in self.ctx().feed.followed() {
+            entente::app::streams::fill(self.ctx(), intent).await.unwrap();
+        }
+    }
+
     /// Ends the world, and checks what must hold at the end of every test: nothing is due any more, and every log is
     /// whole.
     pub async fn end(self) {
