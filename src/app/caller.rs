@@ -5,7 +5,7 @@
 //! within a second on the others (`keys::refresh`). Looking keys up is `keys.rs`.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use entente_core::principals::{Kind, check_name};
 use entente_core::rate::{Allowance, Verdict, judge};
 use entente_core::refusal::{Code, Refusal};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 /// Keys remembered at the most, verified and refused ones together.
 const REMEMBERED: usize = 20_000;
@@ -37,7 +38,7 @@ pub struct Grant {
     pub key: Key,
     /// What kind of being its principal is.
     pub kind: Kind,
-    void: AtomicBool,
+    void: CancellationToken,
     full_at: AtomicU64,
     used_at: AtomicI64,
     streams: AtomicUsize,
@@ -50,7 +51,7 @@ impl Grant {
         Self {
             key,
             kind,
-            void: AtomicBool::new(false),
+            void: CancellationToken::new(),
             full_at: AtomicU64::new(0),
             used_at: AtomicI64::new(0),
             streams: AtomicUsize::new(0),
@@ -60,7 +61,12 @@ impl Grant {
     /// Whether the key still opens anything.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
-        !self.void.load(Ordering::Acquire) && self.key.in_force(now)
+        !self.void.is_cancelled() && self.key.in_force(now)
+    }
+
+    /// Resolves when the key is revoked or rotated, wherever that was done. When it ends by itself, its time says so.
+    pub async fn voided(&self) {
+        self.void.cancelled().await;
     }
 
     /// Judges one more request with this key at `since_start`; `usual` is the server's rate, 0 for no limit.
@@ -108,6 +114,30 @@ pub struct StreamPermit(Arc<Grant>);
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A key that was made, rotated or revoked.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The part of the key that it is found by.
+    pub public_id: String,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl Change {
+    /// What a key's record says now.
+    #[must_use]
+    pub fn of(key: &Key) -> Self {
+        Self { public_id: key.public_id.clone(), expires_at: key.expires_at, revoked_at: key.revoked_at }
+    }
+
+    fn ends_otherwise(&self, key: &Key) -> bool {
+        self.public_id == key.public_id
+            && (self.expires_at, self.revoked_at) != (key.expires_at, key.revoked_at)
     }
 }
 
@@ -174,15 +204,17 @@ impl Grants {
         known.insert(presented, what);
     }
 
-    /// Forgets keys by their public ids; whoever still holds one of them finds it void.
-    pub fn forget(&self, public_ids: &[String]) {
+    /// Forgets keys whose end is another since; whoever still holds one of them finds it void. A key that was just made
+    /// is among the changes, and may be in use already: its end is as it is remembered, and it stays.
+    pub fn forget(&self, changes: &[Change]) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, what| match what {
-            Remembered::Verified(grant) if public_ids.contains(&grant.key.public_id) => {
-                grant.void.store(true, Ordering::Release);
-                false
+        known.retain(|_, what| {
+            let Remembered::Verified(grant) = what else { return true };
+            let kept = !changes.iter().any(|change| change.ends_otherwise(&grant.key));
+            if !kept {
+                grant.void.cancel();
             }
-            Remembered::Verified(_) | Remembered::Refused(_) => true,
+            kept
         });
     }
 
@@ -252,6 +284,14 @@ impl Caller {
         &self.grant.key.principal_id
     }
 
+    /// Requires that the key still opens anything, for a request that has waited since it was presented.
+    ///
+    /// # Errors
+    /// [`Code::Unauthenticated`].
+    pub fn require_key(&self, now: Timestamp) -> Result<(), Refusal> {
+        if self.grant.in_force(now) { Ok(()) } else { Err(unauthenticated()) }
+    }
+
     /// Requires a scope of the key.
     ///
     /// # Errors
@@ -303,6 +343,11 @@ impl Caller {
     pub fn sees_all(&self, strict: bool) -> bool {
         !strict && self.grant.key.any_agent()
     }
+}
+
+/// What opens nothing, whatever the reason. The text is the one that clients of the reference server know (contract 3.2).
+pub(super) fn unauthenticated() -> Refusal {
+    Refusal::new(Code::Unauthenticated, "Invalid or missing API key")
 }
 
 fn may_not_act_as(key: &Key, agent: &str) -> Refusal {

@@ -12,6 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::authentication::hash;
+use super::caller::Change;
 use super::events::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
 
@@ -181,15 +182,24 @@ pub async fn list(ctx: &Ctx, caller: &Caller, principal_id: &str) -> Outcome<Vec
 pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
     let rows = sqlx::query!(
         "-- keys::refresh
-         SELECT public_id, changed_seq FROM keys WHERE changed_seq > $1 ORDER BY changed_seq LIMIT 10000",
+         SELECT public_id, expires_at, revoked_at, changed_seq FROM keys
+         WHERE changed_seq > $1 ORDER BY changed_seq LIMIT 10000",
         ctx.grants.seen()
     )
     .fetch_all(&ctx.pool)
     .await?;
     let Some(last) = rows.last().map(|row| row.changed_seq) else { return Ok(()) };
-    let changed: Vec<String> = rows.into_iter().map(|row| row.public_id).collect();
-    ctx.grants.forget(&changed);
+    let changed: Vec<Change> = rows
+        .into_iter()
+        .map(|row| Change {
+            public_id: row.public_id,
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+        })
+        .collect();
+    // In this order, see `authenticate`.
     ctx.grants.set_seen(last);
+    ctx.grants.forget(&changed);
     Ok(())
 }
 
