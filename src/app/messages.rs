@@ -12,6 +12,7 @@ use entente_core::payload::Payload;
 use sqlx::PgConnection;
 
 use super::events::Line;
+use super::streams::news;
 use super::visits::{home, visit};
 use super::{Caller, Ctx, Outcome, not_found, pending, receipts, unknown};
 use crate::feed::Place;
@@ -73,9 +74,11 @@ pub async fn wait(
     let deadline = tokio::time::Instant::now() + time;
     loop {
         let page = list(ctx, caller, channel_id, filter).await?;
-        if !page.messages.is_empty() || tokio::time::timeout_at(deadline, follower.changed()).await.is_err() {
+        let news = news(&mut follower, &caller.grant);
+        if !page.messages.is_empty() || tokio::time::timeout_at(deadline, news).await.is_err() {
             return Ok(page);
         }
+        caller.require_key(ctx.now())?;
         let _position_is_past_everything = follower.glance();
     }
 }
