@@ -49,9 +49,12 @@ pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Fi
     let visit = visit(&mut connection, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let messages = load_page(&mut connection, &visit.channel, &viewer, filter, now).await?;
+    let mut messages = load_page(&mut connection, &visit.channel, &viewer, filter, now).await?;
     let full = u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
     let last = messages.last().map_or(0, |message| message.number);
+    // The channel may have gone on since it was looked at: what its newest message has pushed out is gone.
+    let floor = last.saturating_sub(visit.channel.options.max_messages);
+    messages.retain(|message| message.number > floor);
     // What this page passed over because it is not for the caller is passed over by the next one too.
     let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
     Ok(Page { messages, next: after(if full { last } else { last.max(seen) }) })

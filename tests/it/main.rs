@@ -6,6 +6,7 @@ mod access;
 mod agents;
 mod asks;
 mod channels;
+mod concurrency;
 mod events;
 mod harness;
 mod intents;
