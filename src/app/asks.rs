@@ -13,7 +13,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::sends::{Command, Sends};
-use super::{AppError, Ctx, Outcome, messages, places};
+use super::streams::news;
+use super::visits::visit;
+use super::{AppError, Caller, Ctx, Outcome, messages, places};
 use crate::feed::{Follower, Glance, Record};
 
 /// How many responses are waited for.
@@ -56,6 +58,7 @@ pub struct Answer {
 pub async fn ask(
     ctx: &Ctx,
     sends: &Sends,
+    caller: &Caller,
     mut command: Command,
     want: Want,
     seconds: u32,
@@ -66,10 +69,11 @@ pub async fn ask(
     command.draft.expires_at = Some(plus_seconds(ctx.now(), seconds));
     // Registered before the request is sent: no response is missed.
     let mut follower = ctx.feed.follow(command.intent_id, 0);
+    let asker = caller.acting_as(command.draft.sender.clone());
     let request = sends.send(command).await?;
     follower.position = request.seq;
     let deadline = began + Duration::from_secs(u64::from(seconds));
-    let mut waiting = Waiting { ctx, request: &request, want, responses: Vec::new(), expired: false };
+    let mut waiting = Waiting { ctx, caller, request: &request, want, responses: Vec::new(), expired: false };
     let collected = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower))).await;
     match &collected {
         Some(Ok(_)) | None => {}
@@ -79,6 +83,11 @@ pub async fn ask(
     let interrupted = collected.is_none();
     if let Some(Ok(collected)) = collected {
         collected?;
+    }
+    if !waiting.responses.is_empty() {
+        // Access may have been taken away since the request was sent.
+        let visit = visit(&mut *ctx.pool.acquire().await?, &asker, request.channel_id, ctx.now()).await?;
+        visit.viewer(&asker, ctx.settings.strict).require(&visit.channel)?;
     }
     let end = match (waiting.has_enough(), waiting.expired, interrupted) {
         (true, _, _) => AskEnd::Complete,
@@ -92,6 +101,7 @@ pub async fn ask(
 
 struct Waiting<'a> {
     ctx: &'a Ctx,
+    caller: &'a Caller,
     request: &'a Message,
     want: Want,
     responses: Vec<Message>,
@@ -112,9 +122,10 @@ impl Waiting<'_> {
 
     async fn collect(&mut self, follower: &mut Follower<i64>) -> Outcome<()> {
         while !self.has_enough() && !self.expired {
+            self.caller.require_key(self.ctx.now())?;
             match follower.glance() {
                 Glance::Frames(frames) => frames.iter().for_each(|frame| self.hear(&frame.record)),
-                Glance::UpToDate => follower.changed().await,
+                Glance::UpToDate => news(follower, &self.caller.grant).await,
                 Glance::Behind => {
                     let stretch = places::line(self.ctx, self.request.intent_id, follower.position).await?;
                     stretch.records.iter().for_each(|(_, record)| self.hear(record));

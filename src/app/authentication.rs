@@ -7,36 +7,35 @@ use std::sync::Arc;
 use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use entente_core::canonical::{Digest, sha256};
 use entente_core::keys::Presented;
-use entente_core::refusal::{Code, Refusal};
 
-use super::caller::Memory;
+use super::caller::{Memory, unauthenticated};
 use super::keys::find_by_public_id;
 use super::{AppError, Ctx, Grant, Outcome};
 
 /// Tells whose key this is.
 ///
 /// # Errors
-/// [`Code::Unauthenticated`], the same for every reason.
+/// [`entente_core::refusal::Code::Unauthenticated`], the same for every reason.
 pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
     let digest = sha256(presented);
     match ctx.grants.recall(&digest) {
         Some(Memory::Verified(grant)) if grant.in_force(ctx.now()) => return Ok(grant),
-        Some(_) => return Err(unauthenticated()),
+        Some(_) => return Err(unauthenticated().into()),
         None => {}
     }
-    let Some(public_id) = public_id(ctx, presented, &digest) else { return Err(unauthenticated()) };
+    let Some(public_id) = public_id(ctx, presented, &digest) else { return Err(unauthenticated().into()) };
     let seen = ctx.grants.seen();
     let mut connection = ctx.pool.acquire().await?;
     let found = find_by_public_id(&mut connection, &public_id).await?;
     drop(connection);
     let Some(found) = found else {
         ctx.grants.refuse(digest);
-        return Err(unauthenticated());
+        return Err(unauthenticated().into());
     };
     // Few verifications at a time: each takes a core and 19 MiB for some 20 ms.
     let _turn = ctx.grants.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
     if let Some(Memory::Verified(grant)) = ctx.grants.recall(&digest) {
-        return if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated()) };
+        return if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated().into()) };
     }
     let secret = presented.to_owned();
     let hash = found.secret_hash;
@@ -45,7 +44,7 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         .map_err(|e| AppError::Unavailable(e.to_string()))?;
     if !verified || !found.key.in_force(ctx.now()) {
         ctx.grants.refuse(digest);
-        return Err(unauthenticated());
+        return Err(unauthenticated().into());
     }
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     ctx.grants.remember(digest, &grant);
@@ -57,12 +56,7 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         let change = current.map_or(i64::MAX, |found| found.changed_seq);
         ctx.grants.forget(&HashMap::from([(public_id, change)]));
     }
-    if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated()) }
-}
-
-fn unauthenticated() -> AppError {
-    // The text is the one that clients of the reference server know (contract 3.2).
-    AppError::Refused(Refusal::new(Code::Unauthenticated, "Invalid or missing API key"))
+    if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated().into()) }
 }
 
 /// What to look a presented key up by; `None` when it cannot be a key of this server.

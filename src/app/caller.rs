@@ -5,7 +5,7 @@
 //! within a second on the others (`keys::refresh`). Looking keys up is `keys.rs`.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use entente_core::principals::{Kind, check_name};
 use entente_core::rate::{Allowance, Verdict, judge};
 use entente_core::refusal::{Code, Refusal};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 /// Keys remembered at the most, verified and refused ones together.
 const REMEMBERED: usize = 20_000;
@@ -39,7 +40,7 @@ pub struct Grant {
     pub kind: Kind,
     /// The last change of the key that this knows of.
     changed_seq: i64,
-    void: AtomicBool,
+    void: CancellationToken,
     full_at: AtomicU64,
     used_at: AtomicI64,
     streams: AtomicUsize,
@@ -53,7 +54,7 @@ impl Grant {
             key,
             kind,
             changed_seq,
-            void: AtomicBool::new(false),
+            void: CancellationToken::new(),
             full_at: AtomicU64::new(0),
             used_at: AtomicI64::new(0),
             streams: AtomicUsize::new(0),
@@ -63,7 +64,12 @@ impl Grant {
     /// Whether the key still opens anything.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
-        !self.void.load(Ordering::Acquire) && self.key.in_force(now)
+        !self.void.is_cancelled() && self.key.in_force(now)
+    }
+
+    /// Resolves when the key is revoked or rotated, wherever that was done. When it ends by itself, its time says so.
+    pub async fn voided(&self) {
+        self.void.cancelled().await;
     }
 
     /// Judges one more request with this key at `since_start`; `usual` is the server's rate, 0 for no limit.
@@ -185,14 +191,13 @@ impl Grants {
     /// finds it void.
     pub fn forget(&self, changed: &HashMap<String, i64>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, what| match what {
-            Remembered::Verified(grant)
-                if changed.get(&grant.key.public_id).is_some_and(|change| *change > grant.changed_seq) =>
-            {
-                grant.void.store(true, Ordering::Release);
-                false
+        known.retain(|_, what| {
+            let Remembered::Verified(grant) = what else { return true };
+            let kept = changed.get(&grant.key.public_id).is_none_or(|change| *change <= grant.changed_seq);
+            if !kept {
+                grant.void.cancel();
             }
-            Remembered::Verified(_) | Remembered::Refused(_) => true,
+            kept
         });
     }
 
@@ -262,6 +267,14 @@ impl Caller {
         &self.grant.key.principal_id
     }
 
+    /// Requires that the key still opens anything, for a request that has waited since it was presented.
+    ///
+    /// # Errors
+    /// [`Code::Unauthenticated`].
+    pub fn require_key(&self, now: Timestamp) -> Result<(), Refusal> {
+        if self.grant.in_force(now) { Ok(()) } else { Err(unauthenticated()) }
+    }
+
     /// Requires a scope of the key.
     ///
     /// # Errors
@@ -326,6 +339,11 @@ impl Caller {
     pub fn sees_all(&self, strict: bool) -> bool {
         !strict && self.grant.key.any_agent()
     }
+}
+
+/// What opens nothing, whatever the reason. The text is the one that clients of the reference server know (contract 3.2).
+pub(super) fn unauthenticated() -> Refusal {
+    Refusal::new(Code::Unauthenticated, "Invalid or missing API key")
 }
 
 fn may_not_act_as(key: &Key, agent: &str) -> Refusal {

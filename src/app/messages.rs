@@ -11,6 +11,7 @@ use entente_core::receipts::{Receipt, ReceiptKind, require_recipient};
 use sqlx::PgConnection;
 
 use super::lines::Line;
+use super::streams::news;
 use super::visits::{home, visit};
 use super::{Caller, Ctx, Outcome, not_found, pending, receipts, unknown};
 use crate::feed::Place;
@@ -47,9 +48,12 @@ pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Fi
     let visit = visit(&mut connection, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let messages = load_page(&mut connection, &visit.channel, &viewer, filter, now).await?;
+    let mut messages = load_page(&mut connection, &visit.channel, &viewer, filter, now).await?;
     let full = u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
     let last = messages.last().map_or(0, |message| message.number);
+    // The channel may have gone on since it was looked at: what its newest message has pushed out is gone.
+    let floor = last.saturating_sub(visit.channel.options.max_messages);
+    messages.retain(|message| message.number > floor);
     // What this page passed over because it is not for the caller is passed over by the next one too.
     let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
     Ok(Page { messages, next: after(if full { last } else { last.max(seen) }) })
@@ -72,9 +76,11 @@ pub async fn wait(
     let deadline = tokio::time::Instant::now() + time;
     loop {
         let page = list(ctx, caller, channel_id, filter).await?;
-        if !page.messages.is_empty() || tokio::time::timeout_at(deadline, follower.changed()).await.is_err() {
+        let news = news(&mut follower, &caller.grant);
+        if !page.messages.is_empty() || tokio::time::timeout_at(deadline, news).await.is_err() {
             return Ok(page);
         }
+        caller.require_key(ctx.now())?;
         let _position_is_past_everything = follower.glance();
     }
 }

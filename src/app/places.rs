@@ -12,7 +12,7 @@ use entente_core::messages::Message;
 use entente_core::receipts::Receipt;
 use sqlx::PgConnection;
 
-use super::{Ctx, Outcome, channels, events, messages, receipts};
+use super::{Ctx, Outcome, channels, events, messages, receipts, unknown};
 use crate::feed::{Place, Record};
 
 /// Rows of each table read at once when a follower catches up.
@@ -60,10 +60,43 @@ pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
     rows.gather(ctx, &mut conn, end, |place| place).await
 }
 
-/// The place from which on a new follower of everything hears.
-pub(crate) async fn now(ctx: &Ctx) -> Outcome<Place> {
-    let mut conn = ctx.pool.acquire().await?;
-    Ok(Place { xid: horizon(&mut conn).await?, intent_id: IntentId::HOUSE, seq: 0 })
+/// The place from which on a new follower of everything hears, and what of it is past already.
+pub(crate) async fn now(ctx: &Ctx) -> Outcome<(Place, Past)> {
+    let snapshot = sqlx::query_scalar!(
+        r#"-- places::now
+         SELECT pg_current_snapshot()::text AS "snapshot!""#
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    let past = Past::read(&snapshot);
+    let (horizon, past) = past.ok_or_else(|| unknown("snapshot", &snapshot))?;
+    Ok((Place { xid: horizon, intent_id: IntentId::HOUSE, seq: 0 }, past))
+}
+
+/// What had been committed at a moment. One transaction that takes long holds the horizon back for all; who begins to
+/// follow meanwhile does not hear again what was committed since.
+#[derive(Debug)]
+pub(crate) struct Past {
+    /// Transactions from here on had not begun.
+    end: i64,
+    /// Transactions that were under way.
+    under_way: Vec<i64>,
+}
+
+impl Past {
+    /// Reads a snapshot as `PostgreSQL` writes it, `xmin:xmax:xip,…`: the horizon, and the past.
+    fn read(snapshot: &str) -> Option<(i64, Self)> {
+        let mut parts = snapshot.split(':');
+        let horizon = parts.next()?.parse().ok()?;
+        let end = parts.next()?.parse().ok()?;
+        let under_way = parts.next()?.split(',').filter(|xid| !xid.is_empty()).map(str::parse);
+        Some((horizon, Self { end, under_way: under_way.collect::<Result<_, _>>().ok()? }))
+    }
+
+    /// Whether what this transaction wrote was committed then.
+    pub fn has(&self, xid: i64) -> bool {
+        xid < self.end && !self.under_way.contains(&xid)
+    }
 }
 
 /// The oldest transaction that is still under way: every older one has committed or never will.

@@ -1,7 +1,10 @@
 //! Streams: following one intent, one channel, one agent's affairs, or everything that a caller may see.
 //!
 //! A stream holds a position and nothing else. It reads from the feed's ring while it keeps up and from the database
-//! (`places.rs`) when it does not; it asks again where its caller stands whenever that may have changed.
+//! (`places.rs`) when it does not; it asks again where its caller stands whenever that may have changed. Filling the
+//! rings with what nobody published is `streams/filling.rs`.
+
+mod filling;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,10 +18,12 @@ use entente_core::messages::{Message, MessageStatus, Viewer};
 use entente_core::refusal::{Code, Refusal};
 
 use super::access::Seat;
-use super::places::{self, Stretch};
+use super::places::{self, Past, Stretch};
 use super::visits::visit;
-use super::{AppError, Caller, Ctx, Outcome, access};
+use super::{AppError, Caller, Ctx, Grant, Outcome, access};
 use crate::feed::{Follower, Frame, Glance, Mark, Place, Record};
+
+pub use filling::{fill, look_around, tail};
 
 /// Intents whose seat a stream over many remembers at the most.
 const SEATS: usize = 10_000;
@@ -53,7 +58,7 @@ pub enum End {
 #[derive(Debug)]
 enum Source {
     Line { follower: Follower<i64>, intent: IntentId, channel: Option<ChannelId> },
-    House { follower: Follower<Place>, agent_only: bool },
+    House { follower: Follower<Place>, agent_only: bool, past: Option<Past> },
 }
 
 /// One who follows.
@@ -65,6 +70,8 @@ pub struct Stream {
     seats: HashMap<IntentId, Option<Seat>>,
     /// Frames that were read and not yet looked at.
     unseen: VecDeque<Arc<Frame>>,
+    /// Frames that are to be handed out. Kept here, because whoever waits for them may give up waiting at any moment.
+    seen: Vec<Arc<Frame>>,
 }
 
 impl Stream {
@@ -78,13 +85,13 @@ impl Stream {
             Subject::Channel(channel) => (super::visits::home(ctx, channel).await?, Some(channel)),
             Subject::Agent | Subject::All => {
                 caller.require(Scope::ChannelsRead)?;
-                let place = match resume {
-                    None => places::now(ctx).await?,
-                    Some(Mark::House(place)) => place,
+                let (place, past) = match resume {
+                    None => places::now(ctx).await.map(|(place, past)| (place, Some(past)))?,
+                    Some(Mark::House(place)) => (place, None),
                     Some(Mark::Line(_)) => return Err(foreign_mark()),
                 };
                 let follower = ctx.feed.follow_house(place);
-                let source = Source::House { follower, agent_only: subject == Subject::Agent };
+                let source = Source::House { follower, agent_only: subject == Subject::Agent, past };
                 return Ok(Self::new(source, caller));
             }
         };
@@ -110,7 +117,7 @@ impl Stream {
     }
 
     fn new(source: Source, caller: Caller) -> Self {
-        Self { source, caller, seats: HashMap::new(), unseen: VecDeque::new() }
+        Self { source, caller, seats: HashMap::new(), unseen: VecDeque::new(), seen: Vec::new() }
     }
 
     /// Waits for frames that the caller may see, and takes them. Dropping the future loses nothing.
@@ -118,19 +125,18 @@ impl Stream {
     /// # Errors
     /// The stream has ended, see [`End`].
     pub async fn next(&mut self, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, End> {
-        let mut seen = Vec::new();
         loop {
             self.check_key(ctx)?;
             while let Some(frame) = self.unseen.front().cloned() {
                 let shown = self.shows(ctx, &frame).await?;
                 self.unseen.pop_front();
                 if shown {
-                    seen.push(frame);
+                    self.seen.push(frame);
                 }
             }
-            if !seen.is_empty() {
-                ctx.metrics.frames.inc_by(seen.len() as u64);
-                return Ok(seen);
+            if !self.seen.is_empty() {
+                ctx.metrics.frames.inc_by(self.seen.len() as u64);
+                return Ok(std::mem::take(&mut self.seen));
             }
             self.advance(ctx).await?;
         }
@@ -155,10 +161,11 @@ impl Stream {
 
     /// Takes the next frames from the ring, or from the database, or waits for some.
     async fn advance(&mut self, ctx: &Ctx) -> Result<(), End> {
+        let grant = &self.caller.grant;
         match &mut self.source {
             Source::Line { follower, intent, .. } => match follower.glance() {
                 Glance::Frames(frames) => self.unseen.extend(frames),
-                Glance::UpToDate => follower.changed().await,
+                Glance::UpToDate => news(follower, grant).await,
                 Glance::Behind => {
                     let Stretch { records, reached } = places::line(ctx, *intent, follower.position).await?;
                     caught_up(ctx, &records);
@@ -170,7 +177,7 @@ impl Stream {
             },
             Source::House { follower, .. } => match follower.glance() {
                 Glance::Frames(frames) => self.unseen.extend(frames),
-                Glance::UpToDate => follower.changed().await,
+                Glance::UpToDate => news(follower, grant).await,
                 Glance::Behind => {
                     let Stretch { records, reached } = places::house(ctx, follower.position).await?;
                     caught_up(ctx, &records);
@@ -179,7 +186,7 @@ impl Stream {
                         .extend(records.into_iter().map(|(at, r)| Arc::new(Frame::new(Mark::House(at), r))));
                     follower.position = reached;
                     if stuck {
-                        follower.changed().await;
+                        news(follower, grant).await;
                     }
                 }
             },
@@ -189,6 +196,11 @@ impl Stream {
 
     async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
         let intent = frame.record.intent_id();
+        if let (Source::House { past: Some(past), .. }, Mark::House(place)) = (&self.source, frame.mark)
+            && past.has(place.xid)
+        {
+            return Ok(false);
+        }
         if let Record::Event { event, .. } = &frame.record
             && moves_seats(event)
         {
@@ -340,6 +352,14 @@ impl Stream {
     }
 }
 
+/// Waits for what comes after the follower's last glance, or for the end of the key, which only its holder can tell.
+pub(super) async fn news<P: Copy + Ord>(follower: &mut Follower<P>, grant: &Grant) {
+    tokio::select! {
+        () = follower.changed() => {}
+        () = grant.voided() => {}
+    }
+}
+
 /// Whether a message is handed out at this moment: it may have expired since its frame was made.
 fn delivered(message: &Message, viewer: &Viewer<'_>, now: Timestamp) -> bool {
     let late = message.status == MessageStatus::Delivered && message.expires_at.is_some_and(|end| end <= now);
@@ -370,75 +390,4 @@ fn foreign_mark() -> AppError {
         Code::InvalidParameter,
         "`Last-Event-ID` is of another kind of stream. Send the id of the last frame of this stream, or none.",
     ))
-}
-
-/// Publishes what an intent's topic has missed, so that its followers need not each ask the database.
-///
-/// # Errors
-/// The database.
-pub async fn fill(ctx: &Ctx, intent: IntentId) -> Outcome<()> {
-    loop {
-        let Some(topic) = ctx.feed.topic(intent) else { return Ok(()) };
-        let Some(head) = topic.head() else {
-            topic.wake();
-            return Ok(());
-        };
-        let Stretch { records, reached } = places::line(ctx, intent, head).await?;
-        if reached == head {
-            return Ok(());
-        }
-        let mut previous = head;
-        for (seq, record) in records {
-            topic.publish(previous, seq, Some(Arc::new(Frame::new(Mark::Line(seq), record))));
-            previous = seq;
-        }
-        topic.publish(previous, reached, None);
-    }
-}
-
-/// Publishes to those who follow everything what has been committed since the last call; when nobody does, forgets where
-/// it was, so that the next follower does not pay for the time between. True when there is more.
-///
-/// # Errors
-/// The database.
-pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
-    let topic = ctx.feed.house();
-    if !ctx.feed.house_is_followed() {
-        topic.reset();
-        return Ok(false);
-    }
-    let Some(head) = topic.head() else {
-        topic.start_at(places::now(ctx).await?);
-        return Ok(true);
-    };
-    let Stretch { records, reached } = places::house(ctx, head).await?;
-    let more = !records.is_empty();
-    let mut previous = head;
-    for (place, record) in records {
-        topic.publish(previous, place, Some(Arc::new(Frame::new(Mark::House(place), record))));
-        previous = place;
-    }
-    if reached > previous {
-        topic.publish(previous, reached, None);
-    }
-    Ok(more)
-}
-
-/// Asks the database which followed intents have gone on without this server hearing of it.
-///
-/// # Errors
-/// The database.
-pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
-    let followed = ctx.feed.followed();
-    if followed.is_empty() {
-        return Ok(());
-    }
-    let mut conn = ctx.pool.acquire().await?;
-    for (intent, tail) in super::lines::tails(&mut conn, &followed).await? {
-        let head = ctx.feed.topic(intent).and_then(|topic| topic.head());
-        if head.is_some_and(|head| head < tail.seq) {
-            ctx.feed.look_at(intent);
-        }
-    }
-    Ok(())
 }

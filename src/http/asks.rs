@@ -129,7 +129,8 @@ async fn ask(
     let intent_id = home(&doors.ctx, channel_id).await?;
     let command =
         Command { channel_id, intent_id, draft, principal: asker.caller.principal().to_owned(), once };
-    let answer = asks::ask(&doors.ctx, &doors.sends, command, want, seconds, &doors.draining).await?;
+    let answer =
+        asks::ask(&doors.ctx, &doors.sends, &asker.caller, command, want, seconds, &doors.draining).await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
     ok(&AskReply {
         outcome: match answer.end {

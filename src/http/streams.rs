@@ -29,6 +29,9 @@ use crate::telemetry::StreamLabels;
 /// Milliseconds after which a client should come back when its stream breaks.
 const RETRY_MILLIS: u64 = 1_000;
 
+/// Time for a stream's last words to get out before it breaks.
+const PARTING: Duration = Duration::from_millis(100);
+
 /// Each delivery to a stream costs a wake-up and a write. With many streams these are spaced so that they take no more
 /// than a part of a core: this long per open stream between two deliveries to the same one, up to [`LINGER_MAX`].
 /// A stream that was silent for longer is delivered to at once.
@@ -285,7 +288,11 @@ impl Live {
                 self.phase = Phase::Following;
                 return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\n\n")));
             }
-            Phase::Parting => return Err(broken()),
+            Phase::Parting => {
+                // A connection that breaks takes with it what was not yet sent.
+                sleep(PARTING).await;
+                return Err(broken());
+            }
             Phase::Following => {}
         }
         let doors = Arc::clone(&self.doors);

@@ -9,6 +9,7 @@ mod agents;
 mod asks;
 mod channels;
 mod cli;
+mod concurrency;
 mod config;
 mod departures;
 mod events;

@@ -22,7 +22,7 @@ use entente_core::principals::Kind;
 pub use client::{Client, Reply};
 pub use cluster::Cluster;
 pub use serde_json::{Value, json};
-pub use stream::Sse;
+pub use stream::{Event, Sse};
 
 /// A clock that only moves when the test says so.
 pub struct HandClock(Mutex<Timestamp>);
@@ -96,8 +96,9 @@ impl World {
         let config = Config::read(&|name| match name {
             "ENTENTE_BIND" => Some("127.0.0.1:0".to_owned()),
             "ENTENTE_WORKERS" => Some("1".to_owned()),
-            "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" => Some("0".to_owned()),
-            "ENTENTE_RATE_PER_SECOND" if !settings.iter().any(|(key, _)| *key == name) => {
+            "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" | "ENTENTE_RATE_PER_SECOND"
+                if !settings.iter().any(|(key, _)| *key == name) =>
+            {
                 Some("0".to_owned())
             }
             _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::Client;
-use super::client::http;
+use super::client::{Reply, http};
 
 /// How long a test waits for a frame that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,12 +28,20 @@ pub struct Sse {
     /// Every comment and field that is no frame, as it came.
     pub other: Vec<String>,
     pub last_id: Option<String>,
+    /// Whether it ended, and not cleanly.
+    broken: Option<bool>,
 }
 
 impl Sse {
     /// Opens a stream, which must succeed.
     pub async fn open(client: &Client, path: &str) -> Self {
         Self::resume(client, path, None).await
+    }
+
+    /// Asks for a stream that must not be opened; the answer.
+    pub async fn refused(client: &Client, path: &str) -> Reply {
+        let answer = timeout(PATIENCE, client.get(path)).await;
+        answer.unwrap_or_else(|_| panic!("{path}: the stream was opened"))
     }
 
     /// Opens a stream after a frame.
@@ -56,6 +64,7 @@ impl Sse {
             ready: VecDeque::new(),
             other: Vec::new(),
             last_id: last.map(str::to_owned),
+            broken: None,
         };
         // The greeting: whatever is sent after it is heard.
         while stream.other.is_empty() {
@@ -68,8 +77,8 @@ impl Sse {
     pub async fn next(&mut self) -> Event {
         match timeout(PATIENCE, self.try_next()).await {
             Ok(Some(event)) => event,
-            Ok(None) => panic!("the stream ended"),
-            Err(_) => panic!("no frame came"),
+            Ok(None) => panic!("the stream ended after frame {:?}", self.last_id),
+            Err(_) => panic!("no frame came after {:?}", self.last_id),
         }
     }
 
@@ -96,6 +105,23 @@ impl Sse {
         }
     }
 
+    /// The next frames, which must come.
+    pub async fn next_few(&mut self, count: usize) -> Vec<Event> {
+        let mut events = Vec::with_capacity(count);
+        while events.len() < count {
+            events.push(self.next().await);
+        }
+        events
+    }
+
+    /// Reads for a while; the comments and other fields that came are in [`Self::other`].
+    pub async fn idle(&mut self, time: Duration) {
+        let read = async { while self.read().await {} };
+        if timeout(time, read).await.is_ok() {
+            panic!("the stream ended");
+        }
+    }
+
     /// Requires that nothing comes for a while.
     pub async fn silent(&mut self, time: Duration) {
         if let Ok(Some(event)) = timeout(time, self.try_next()).await {
@@ -103,22 +129,23 @@ impl Sse {
         }
     }
 
-    /// Requires that the stream ends, and that it breaks instead of ending cleanly (contract 11.4).
+    /// Requires that the stream ends, and that it breaks instead of ending cleanly (contract 11.4). What came before is
+    /// in [`Self::other`], or comes next.
     pub async fn breaks(&mut self) {
-        let broken = timeout(PATIENCE, async {
-            loop {
-                match self.response.chunk().await {
-                    Ok(Some(_)) => {}
-                    Ok(None) => return false,
-                    Err(_) => return true,
-                }
-            }
-        });
-        assert!(broken.await.expect("the stream goes on"), "the stream ended cleanly");
+        let ended = async { while self.read().await {} };
+        timeout(PATIENCE, ended).await.expect("the stream goes on");
+        assert_eq!(self.broken, Some(true), "the stream ended cleanly");
     }
 
     async fn read(&mut self) -> bool {
-        let Ok(Some(chunk)) = self.response.chunk().await else { return false };
+        let chunk = match self.response.chunk().await {
+            Ok(Some(chunk)) => chunk,
+            // After the end the answer is always that there is no more; the first one counts.
+            end => {
+                self.broken.get_or_insert(end.is_err());
+                return false;
+            }
+        };
         self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
         while let Some(end) = self.buffer.find("\n\n") {
             let frame: String = self.buffer.drain(..end + 2).collect();
