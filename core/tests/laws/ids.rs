@@ -149,6 +149,11 @@ proptest! {
         const EIGHTY: u128 = (1 << 80) - 1;
         let same = EventId::mint(now, &Dice(left)) == EventId::mint(now, &Dice(right));
         prop_assert_eq!(same, left & EIGHTY == right & EIGHTY);
+        prop_assert_ne!(EventId::mint(now, &Dice(left)), EventId::mint(now, &Dice(left ^ 1)));
+        for bit in [0, 47] {
+            let (one, other) = (Dice(left), Dice(left ^ (1 << bit)));
+            prop_assert_ne!(MessageId::mint(now, 7, &one), MessageId::mint(now, 7, &other), "48 bits of chance");
+        }
     }
 
     #[test]
