@@ -245,7 +245,7 @@ async fn a_reader_at_the_end_of_the_line_misses_and_repeats_nothing() {
         assert!(read.iter().copied().eq(1..=400), "wait={wait} by_id={by_id}: {read:?}");
     });
     let all = async { tokio::join!(join_all(talkers), join_all(readers)) };
-    tokio::time::timeout(std::time::Duration::from_secs(60), all)
+    tokio::time::timeout(std::time::Duration::from_mins(1), all)
         .await
         .expect("a reader never got to the end");
     world.end().await;

@@ -76,7 +76,6 @@ async fn each_changed_byte_of_an_export_is_found_in_its_place() {
         (4, "/event_type", json!("nota")),
         (4, "/created_at", json!("2026-11-21T08:00:00.000001Z")),
         (4, "/id", events[5]["id"].clone()),
-        (4, "/posted", json!(false)),
         (4, "/intent_id", json!("intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F")),
         (5, "/payload/text", json!("note 8")),
     ] {
@@ -86,6 +85,12 @@ async fn each_changed_byte_of_an_export_is_found_in_its_place() {
         assert_eq!(accused(&found), [i64::try_from(at).unwrap() + 1], "{member} of {at}: {found:?}");
         assert!(found.breaks[0].reason.contains("content does not give its hash"), "{found:?}");
     }
+    // A member that is left out when it is not true: taken away it is found, and written otherwise it is no export.
+    let mut forged = file.clone();
+    forged["events"][4].as_object_mut().unwrap().remove("posted");
+    assert_eq!(accused(&report(&forged)), [5]);
+    forged["events"][4]["posted"] = json!(false);
+    assert!(serde_json::from_value::<Export>(forged).is_err());
     // A hash that was changed breaks two places: its own, and where the next one links.
     let mut forged = file.clone();
     forged["events"][2]["event_hash"] = other_hash.clone();
