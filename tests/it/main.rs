@@ -24,4 +24,5 @@ mod rates;
 mod revocations;
 mod seeds;
 mod streams;
+mod sweeps;
 mod unauthorized;
