@@ -1,4 +1,4 @@
-//! Access to an intent (RFC-0011): who stands where with it, and requests for more.
+//! Access to an intent (RFC-0011): who stands where with it. Requests for more are `access_requests`.
 //!
 //! No list at all means fully open; an open list with entries lets the unlisted read; a closed list keeps them out
 //! (contract 7). The creator is always an admin. Enforcement is in the deeds; here is only the rule.
@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::ids::{AccessRequestId, EntryId, IntentId};
+use crate::ids::{EntryId, IntentId};
 use crate::limits::{LIST_ITEMS, TEXT_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
@@ -250,12 +250,8 @@ pub fn grant(
     let principal_type = ask.principal_type.unwrap_or_else(|| "agent".to_owned());
     check_name("principal_type", &principal_type)?;
     if ask.expires_at.is_some_and(|end| end <= now) {
-        return Err(Refusal::field(
-            Code::AlreadyExpired,
-            "expires_at",
-            "past",
-            "`expires_at` lies in the past; the entry would never count.",
-        ));
+        let message = "`expires_at` lies in the past; the entry would never count.";
+        return Err(Refusal::field(Code::AlreadyExpired, "expires_at", "past", message));
     }
     Ok(Entry {
         id,
@@ -270,121 +266,14 @@ pub fn grant(
     })
 }
 
-/// What has become of a request for access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RequestStatus {
-    /// Nobody has decided yet.
-    Pending,
-    /// An admin granted access.
-    Approved,
-    /// An admin refused.
-    Denied,
-}
-
-impl RequestStatus {
-    /// The status as it is written.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-        }
-    }
-
-    /// Reads a status; `None` when there is no such status.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Pending, Self::Approved, Self::Denied].into_iter().find(|status| status.as_str() == text)
-    }
-}
-
-/// A request for access to an intent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccessRequest {
-    /// The request's id.
-    pub id: AccessRequestId,
-    /// The intent.
-    pub intent_id: IntentId,
-    /// Who asks.
-    pub principal_id: String,
-    /// What it is.
-    pub principal_type: String,
-    /// How much it asks for.
-    pub requested_permission: Level,
-    /// Why.
-    pub reason: String,
-    /// What has become of it.
-    pub status: RequestStatus,
-    /// What the asker can do, to help whoever decides.
-    pub capabilities: Vec<String>,
-    /// Who decided.
-    pub decided_by: Option<String>,
-    /// When.
-    pub decided_at: Option<Timestamp>,
-    /// Why so.
-    pub decision_reason: Option<String>,
-    /// When it was made.
-    pub created_at: Timestamp,
-}
-
-/// What is asked for in a request for access.
-#[derive(Debug, Clone)]
-pub struct RequestAsk {
-    /// Who asks.
-    pub principal_id: String,
-    /// What it is; `agent` when nothing is said.
-    pub principal_type: Option<String>,
-    /// How much; write when nothing is said, as the SDK does.
-    pub permission: Option<Level>,
-    /// Why.
-    pub reason: String,
-    /// What the asker can do.
-    pub capabilities: Vec<String>,
-}
-
-/// Makes a request for access.
-///
-/// # Errors
-/// A name that is none, a reason or a list that is too long.
-pub fn request(
-    ask: RequestAsk,
-    intent_id: IntentId,
-    id: AccessRequestId,
-    now: Timestamp,
-) -> Result<AccessRequest, Refusal> {
-    check_name("principal_id", &ask.principal_id)?;
-    check_reason(Some(&ask.reason))?;
-    check_list("capabilities", &ask.capabilities)?;
-    Ok(AccessRequest {
-        id,
-        intent_id,
-        principal_id: ask.principal_id,
-        principal_type: ask.principal_type.unwrap_or_else(|| "agent".to_owned()),
-        requested_permission: ask.permission.unwrap_or(Level::Write),
-        reason: ask.reason,
-        status: RequestStatus::Pending,
-        capabilities: ask.capabilities,
-        decided_by: None,
-        decided_at: None,
-        decision_reason: None,
-        created_at: now,
-    })
-}
-
 /// Checks a list of names, such as capabilities or roles.
 ///
 /// # Errors
 /// More than [`LIST_ITEMS`], or one that is no name.
 pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
     if items.len() > LIST_ITEMS {
-        return Err(Refusal::field(
-            Code::TooLarge,
-            member,
-            "too_long",
-            format!("`{member}` has {} items, at most {LIST_ITEMS} are allowed.", items.len()),
-        ));
+        let message = format!("`{member}` has {} items, at most {LIST_ITEMS} are allowed.", items.len());
+        return Err(Refusal::field(Code::TooLarge, member, "too_long", message));
     }
     items.iter().try_for_each(|item| check_name(member, item))
 }
@@ -395,12 +284,8 @@ pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
 /// More than [`TEXT_BYTES`].
 pub fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
     if reason.is_some_and(|text| text.len() > TEXT_BYTES) {
-        return Err(Refusal::field(
-            Code::TooLarge,
-            "reason",
-            "too_long",
-            format!("A reason has at most {TEXT_BYTES} bytes."),
-        ));
+        let message = format!("A reason has at most {TEXT_BYTES} bytes.");
+        return Err(Refusal::field(Code::TooLarge, "reason", "too_long", message));
     }
     Ok(())
 }

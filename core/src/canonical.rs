@@ -1,7 +1,8 @@
 //! Canonical JSON (RFC 8785) and the hashes over it: what makes a log verifiable (RFC-0019).
 //!
 //! RFC 8785 writes numbers as IEEE doubles. An integer beyond ±(2^53 − 1) would silently become another one, so
-//! [`exact`] refuses it where a value is going to be hashed.
+//! [`exact`] refuses it where a value is going to be hashed. One of more than 64 bits is a double already when it comes
+//! here, and cannot be told from one that was meant; both are refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,8 +15,8 @@ use crate::refusal::{Code, Refusal};
 /// A SHA-256 digest.
 pub type Digest = [u8; 32];
 
-/// The largest integer that every JSON reader keeps exactly, RFC 8785 Appendix D.
-const EXACT_INTEGER: u64 = (1 << 53) - 1;
+/// The largest integer that every JSON reader keeps exactly, RFC 8785 Appendix D: 2^53 − 1.
+const EXACT_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// The canonical text of a value.
 ///
@@ -53,12 +54,12 @@ pub fn read(shown: &str) -> Option<Digest> {
 /// Checks that a value means the same to every reader of its canonical form.
 ///
 /// # Errors
-/// [`Code::Unprocessable`] naming the first integer that a double cannot hold.
+/// [`Code::Unprocessable`] naming the first number that may have been an integer that a double cannot hold.
 pub fn exact(value: &Value) -> Result<(), Refusal> {
     match value {
         Value::Number(number) => {
-            let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)).unwrap_or(0);
-            if magnitude > EXACT_INTEGER {
+            // Rounding to a double never brings a larger integer down to the limit or below.
+            if number.as_f64().is_none_or(|double| double.abs() > EXACT_INTEGER) {
                 return Err(Refusal::new(
                     Code::Unprocessable,
                     format!(

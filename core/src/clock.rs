@@ -4,10 +4,13 @@
 //! it is stored and read back, and with it every hash over it. The real clock lives in the server
 //! (`src/startup.rs`), the hand-turned one in the tests.
 
-use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Timelike, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 
 /// A moment in UTC, cut to microseconds.
 pub type Timestamp = DateTime<Utc>;
+
+/// The last moment that RFC 3339 can write down, in microseconds since 1970: the end of the year 9999.
+const LAST_MICROS: i64 = 253_402_300_799_999_999;
 
 /// Where the time comes from. The server passes the system's clock, a test one that it turns by hand.
 pub trait Clock: Send + Sync {
@@ -15,10 +18,11 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// Cuts a moment to microseconds, the precision that is stored and hashed.
+/// Cuts a moment to microseconds, the precision that is stored and hashed. A leap second, which is not kept either,
+/// becomes the second after it.
 #[must_use]
 pub fn micros(at: Timestamp) -> Timestamp {
-    at.with_nanosecond(at.nanosecond() / 1_000 * 1_000).unwrap_or(at)
+    DateTime::from_timestamp_micros(at.timestamp_micros()).unwrap_or(at)
 }
 
 /// RFC 3339 with `Z` and six fractional digits: the form on the wire, in exports and in hashes.
@@ -42,7 +46,8 @@ pub fn offset(at: Timestamp) -> String {
 /// Reads RFC 3339 (with `Z` or an offset) and, for clients that send none, a naive time taken as UTC.
 /// A blank stands for a `+` that a query string has decoded.
 ///
-/// Returns `None` when the text is no time.
+/// Returns `None` when the text is no time, or lies in a year that not every client could read back: RFC 3339 ends with
+/// the year 9999, and Python's `datetime` begins with the year 1 (contract 3.6).
 #[must_use]
 pub fn parse(text: &str) -> Option<Timestamp> {
     let text = text.trim();
@@ -52,11 +57,12 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     let at = with_offset
         .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").map(|at| at.and_utc()))
         .ok()?;
-    Some(micros(at))
+    Some(micros(at)).filter(|at| (1..=9999).contains(&at.year()))
 }
 
 /// `at` plus whole seconds, held at the last moment that can be written down instead of overflowing.
 #[must_use]
 pub fn plus_seconds(at: Timestamp, seconds: u32) -> Timestamp {
-    at.checked_add_signed(TimeDelta::seconds(i64::from(seconds))).unwrap_or(Timestamp::MAX_UTC)
+    let last = DateTime::from_timestamp_micros(LAST_MICROS).unwrap_or(Timestamp::MAX_UTC);
+    at.checked_add_signed(TimeDelta::seconds(i64::from(seconds))).map_or(last, |sum| sum.min(last))
 }

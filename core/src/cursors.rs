@@ -24,7 +24,8 @@ impl Since {
         if let Ok(id) = text.parse::<MessageId>() {
             return Ok(Self::Number(id.number()));
         }
-        if let Some(number) = text.strip_prefix("cur_").and_then(|digits| digits.parse().ok()) {
+        let number = text.strip_prefix("cur_").and_then(|digits| digits.parse().ok());
+        if let Some(number) = number.filter(|number| after(*number) == text) {
             return Ok(Self::Number(number));
         }
         if let Some(at) = clock::parse(text) {

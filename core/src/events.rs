@@ -4,7 +4,8 @@
 //! Every intent has one line of numbers ([`Tail`]) that its messages, events and receipts take their place in. The
 //! events among them are also a hash chain with a count of its own, from 1 and without gaps.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::canonical::{self, Digest, exact, sha256};
@@ -254,7 +255,11 @@ pub fn seal(draft: Draft, tail: &mut Tail, intent_id: IntentId, id: EventId, now
 
 /// The form in which an event is exported, and, without `event_hash`, hashed (contract 13). Members that do not apply
 /// are left out, but for `previous_event_hash`, which is null on the first event.
+///
+/// It is read as strictly as it is written: a member more, a null where one is left out or nothing where null stands
+/// would be a text that the hash is not over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sealed {
     /// As [`Event::id`].
     pub id: EventId,
@@ -271,22 +276,34 @@ pub struct Sealed {
     /// As [`Event::sequence`].
     pub sequence: i64,
     /// `sha256:…`, or null.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub previous_event_hash: Option<String>,
     /// `sha256:…`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub event_hash: Option<String>,
     /// Present and true when a client posted it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "given_true")]
     pub posted: bool,
     /// As [`Event::trace_id`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub trace_id: Option<String>,
     /// As [`Event::parent_event_id`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub parent_event_id: Option<String>,
     /// As [`Event::proof`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub proof: Option<Value>,
+}
+
+/// Reads a member that is left out when there is nothing to say.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(member).map(Some)
+}
+
+/// Reads a member that is left out unless it is true.
+fn given_true<'de, D: Deserializer<'de>>(member: D) -> Result<bool, D::Error> {
+    let said = bool::deserialize(member)?;
+    if said { Ok(true) } else { Err(D::Error::custom("is left out unless it is true")) }
 }
 
 impl From<&Event> for Sealed {
@@ -338,13 +355,13 @@ pub struct Break {
 #[must_use]
 pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Break> {
     let mut breaks = Vec::new();
-    let mut expected = first;
+    let mut expected = Some(first);
     let mut previous = previous.map(str::to_owned);
     for event in events {
         let mut fault = |reason: &str| {
             breaks.push(Break { sequence: event.sequence, event_id: event.id, reason: reason.to_owned() });
         };
-        if event.sequence != expected {
+        if Some(event.sequence) != expected {
             fault("its sequence does not follow the event before it: one is missing, added or moved");
         }
         if event.previous_event_hash != previous {
@@ -354,7 +371,7 @@ pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Brea
         if event.event_hash.as_ref() != Some(&content) {
             fault("its content does not give its hash: it was changed after it was recorded");
         }
-        expected = event.sequence + 1;
+        expected = event.sequence.checked_add(1);
         previous.clone_from(&event.event_hash);
     }
     breaks

@@ -10,8 +10,9 @@ use crate::intents::{Intent, replay};
 /// The name and version of the file's form.
 pub const FORMAT: &str = "entente-export/1";
 
-/// One intent with its whole log.
+/// One intent with its whole log. A file with a member that is none of these is not read: nothing would vouch for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Export {
     /// [`FORMAT`].
     pub format: String,
@@ -111,6 +112,11 @@ fn opened(sealed: &Sealed) -> Result<Event, String> {
     })
 }
 
+/// Whether two values are one to their reader. The log is kept in canonical form, where 1.0 is 1.
+fn same(claimed: &impl Serialize, made: &impl Serialize) -> bool {
+    matches!((canonical::text(claimed), canonical::text(made)), (Ok(claimed), Ok(made)) if claimed == made)
+}
+
 fn differences(claimed: &Intent, made: &Intent) -> Vec<String> {
     let pairs = [
         ("id", claimed.id == made.id),
@@ -119,10 +125,11 @@ fn differences(claimed: &Intent, made: &Intent) -> Vec<String> {
         ("created_by", claimed.created_by == made.created_by),
         ("parent_id", claimed.parent_id == made.parent_id),
         ("depends_on", claimed.depends_on == made.depends_on),
-        ("constraints", claimed.constraints == made.constraints),
-        ("governance_policy", claimed.governance_policy == made.governance_policy),
-        ("state", claimed.state == made.state),
+        ("constraints", same(&claimed.constraints, &made.constraints)),
+        ("governance_policy", same(&claimed.governance_policy, &made.governance_policy)),
+        ("state", same(&claimed.state, &made.state)),
         ("status", claimed.status == made.status),
+        ("confidence", claimed.confidence.total_cmp(&made.confidence).is_eq()),
         ("version", claimed.version == made.version),
         ("created_at", claimed.created_at == made.created_at),
         ("updated_at", claimed.updated_at == made.updated_at),

@@ -14,6 +14,8 @@ pub struct Idempotency {
     pub key: String,
     /// What was asked.
     pub fingerprint: Digest,
+    /// What is to be done with it, for the items of a batch.
+    operation: Digest,
 }
 
 impl Idempotency {
@@ -31,20 +33,16 @@ impl Idempotency {
                 ),
             ));
         }
-        let mut asked = Vec::with_capacity(operation.len() + 1 + body.len());
-        asked.extend_from_slice(operation.as_bytes());
-        asked.push(0);
-        asked.extend_from_slice(body);
-        Ok(Self { key: key.to_owned(), fingerprint: sha256(asked) })
+        let operation = sha256(operation);
+        Ok(Self { key: key.to_owned(), fingerprint: fingerprint(operation, body), operation })
     }
 
-    /// The claim of the `index`th item of a batch.
+    /// The claim of the `index`th item of a batch: the same item in the same place for the same operation. The rest of
+    /// the batch may differ, so that a retry can put right what was refused.
     #[must_use]
     pub fn item(&self, index: usize, item: &[u8]) -> Self {
-        let mut asked = self.key.as_bytes().to_vec();
-        asked.push(0);
-        asked.extend_from_slice(item);
-        Self { key: format!("{}#{index}", self.key), fingerprint: sha256(asked) }
+        let operation = sha256([b"item of ".as_slice(), &self.operation].concat());
+        Self { key: format!("{}#{index}", self.key), fingerprint: fingerprint(operation, item), operation }
     }
 
     /// The key was used before, for something else.
@@ -55,4 +53,9 @@ impl Idempotency {
             "This Idempotency-Key was already used with another request. Use a new key for a new request.",
         )
     }
+}
+
+/// A digest of both parts. The first has a fixed length, so that no byte can move from one to the other unseen.
+fn fingerprint(operation: Digest, asked: &[u8]) -> Digest {
+    sha256([&operation, asked].concat())
 }

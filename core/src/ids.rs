@@ -29,6 +29,18 @@ fn millis(at: Timestamp) -> u64 {
     u64::try_from(at.timestamp_millis()).unwrap_or(0)
 }
 
+/// Reads a ULID from the one text that it is written as. The library also takes small letters, and a number of more
+/// than 128 bits for its low ones; an id with two texts would be two ids to every client that compares them.
+fn ulid(written: &str) -> Result<Uuid, NotAnId> {
+    let ulid = Ulid::from_string(written).map_err(|_e| NotAnId)?;
+    let mut buffer = [0; ulid::ULID_LEN];
+    if ulid.array_to_str(&mut buffer) == written {
+        Ok(Uuid::from_bytes(ulid.to_bytes()))
+    } else {
+        Err(NotAnId)
+    }
+}
+
 macro_rules! id_types {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => {$(
         $(#[$doc])*
@@ -85,8 +97,8 @@ macro_rules! id_types {
             type Err = NotAnId;
 
             fn from_str(text: &str) -> Result<Self, NotAnId> {
-                let ulid = text.strip_prefix(concat!($prefix, "_")).ok_or(NotAnId)?;
-                Ulid::from_string(ulid).map(|ulid| Self(Uuid::from_bytes(ulid.to_bytes()))).map_err(|_e| NotAnId)
+                let written = text.strip_prefix(concat!($prefix, "_")).ok_or(NotAnId)?;
+                ulid(written).map(Self)
             }
         }
 

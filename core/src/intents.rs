@@ -86,6 +86,7 @@ impl IntentStatus {
 
 /// An intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Intent {
     /// Its id.
     pub id: IntentId,
@@ -273,13 +274,13 @@ pub fn replay(before: Option<Intent>, event: &Event) -> Result<Option<Intent>, S
         return Ok(before);
     }
     let payload = Value::Object(event.payload.clone());
-    let mut intent = if event.event_type == Kind::IntentCreated.wire() {
-        return created(event, &payload).map(Some).map_err(|e| wrong(&e.to_string()));
-    } else {
-        match before {
-            Some(intent) => intent,
-            None => return Ok(None),
-        }
+    let begins = event.event_type == Kind::IntentCreated.wire();
+    let mut intent = match before {
+        None if begins => return created(event, &payload).map(Some).map_err(|e| wrong(&e.to_string())),
+        None => return Ok(None),
+        Some(_) if begins => return Err(wrong("creates an intent that is there already")),
+        Some(intent) if intent.id != event.intent_id => return Err(wrong("belongs to another intent")),
+        Some(intent) => intent,
     };
     if event.event_type == Kind::StatePatched.wire() {
         let change: Change = serde_json::from_value(payload).map_err(|e| wrong(&e.to_string()))?;

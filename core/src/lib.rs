@@ -6,6 +6,7 @@
 //! transactions; `entente verify` calls them with no server at all.
 
 pub mod access;
+pub mod access_requests;
 pub mod agents;
 pub mod canonical;
 pub mod channels;
@@ -23,4 +24,5 @@ pub mod patch;
 pub mod payload;
 pub mod principals;
 pub mod rate;
+pub mod receipts;
 pub mod refusal;

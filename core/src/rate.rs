@@ -32,13 +32,14 @@ pub enum Verdict {
 /// Judges one request at `now` (nanoseconds on any steady clock) given the kept moment.
 #[must_use]
 pub fn judge(allowance: Allowance, full_at: u64, now: u64) -> Verdict {
-    let interval = 1_000_000_000 / u64::from(allowance.per_second.max(1));
+    // Rounded up: an allowance is a maximum, and a shorter interval would let a little more pass.
+    let interval = 1_000_000_000_u64.div_ceil(u64::from(allowance.per_second.max(1)));
     let capacity = interval.saturating_mul(u64::from(allowance.burst.max(1)));
     let next = full_at.max(now).saturating_add(interval);
     let ahead = next - now;
     if ahead > capacity {
         return Verdict::Wait { nanos: ahead - capacity };
     }
-    let remaining = u32::try_from((capacity - ahead) / interval.max(1)).unwrap_or(u32::MAX);
+    let remaining = u32::try_from((capacity - ahead) / interval).unwrap_or(u32::MAX);
     Verdict::Pass { full_at: next, remaining }
 }

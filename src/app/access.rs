@@ -16,7 +16,7 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// An agent's place at an intent.

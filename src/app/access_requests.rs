@@ -1,6 +1,7 @@
 //! Requests for access to an intent, and their decisions (RFC-0011). Table `access_requests`.
 
-use entente_core::access::{self as law, AccessRequest, EntryAsk, Level, RequestAsk, RequestStatus};
+use entente_core::access::{self as law, EntryAsk, Level};
+use entente_core::access_requests::{self as requests, AccessRequest, RequestAsk, RequestStatus};
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
@@ -10,7 +11,7 @@ use entente_core::limits::PAGE;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, unknown};
 
 /// Asks for access to an intent; works without any (RFC-0011).
@@ -34,7 +35,7 @@ pub async fn request(
     }
     let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
     let now = line.now();
-    let request = law::request(ask, intent_id, AccessRequestId::mint(now, &*ctx.chance), now)?;
+    let request = requests::request(ask, intent_id, AccessRequestId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, &request).await?;
     let payload = json!({
         "request_id": request.id, "principal_id": request.principal_id, "principal_type": request.principal_type,

@@ -11,8 +11,8 @@ use entente_core::limits::PAGE;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::events::Line;
 use super::heartbeats::Beat;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// Registers an agent, or renews its record.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Event, Kind};
 use entente_core::ids::{ChannelId, MessageId};
-use entente_core::messages::{Message, MessageType, ReceiptKind};
+use entente_core::messages::{Message, MessageType};
+use entente_core::receipts::ReceiptKind;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 

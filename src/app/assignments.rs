@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{Caller, Ctx, Outcome, access, idempotency, not_found};
 
 /// An agent's assignment to an intent.
@@ -74,9 +74,11 @@ pub async fn assign(
         assigned_at: now,
     };
     let assignment = save(&mut tx, assignment, &caller.agent).await?;
+    // Who takes on work by itself was handed it by nobody: the SDK tells the two apart by this member (contract 11.5).
+    let delegated_by = (caller.agent != assignment.agent_id).then_some(&caller.agent);
     let payload = json!({
         "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
-        "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": caller.agent,
+        "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": delegated_by,
     });
     line.record(ctx, Draft::of(Kind::AgentAssigned, &caller.agent, payload));
     line.save(&mut tx).await?;

@@ -54,7 +54,7 @@ async fn verification(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<V
         }
     }
     breaks.extend(verify(&log, 1, None));
-    let end = events::tails(conn, &[intent_id]).await?.pop();
+    let end = super::lines::tails(conn, &[intent_id]).await?.pop();
     let (sequence, head) = end.map_or((0, None), |(_, tail)| (tail.sequence, tail.head));
     breaks.extend(verify_end(&log, sequence, head.as_ref().map(show).as_deref()));
     Ok(Verification { events: log, breaks })

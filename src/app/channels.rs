@@ -21,7 +21,7 @@ pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remov
 use self::closing::close;
 use self::rows::{insert, mark_deleted, update};
 use super::access::Seat;
-use super::events::Line;
+use super::lines::Line;
 use super::visits::{home, settle, visit};
 use super::{Caller, Ctx, Outcome, access, idempotency};
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::agents::{changed, find, require_keeper, save};
-use super::events::Line;
+use super::lines::Line;
 use super::sends::say;
 use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
 

@@ -13,7 +13,7 @@ use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 
 use super::agents::{changed, find, save, shown, suspects};
-use super::events::Line;
+use super::lines::Line;
 use super::{Caller, Ctx, Outcome, not_found};
 
 /// What an agent said at its last beat.

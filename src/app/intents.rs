@@ -14,7 +14,7 @@ use entente_core::patch::Change;
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, access, channels, events, idempotency, not_found, unknown};
 
 /// Creates an intent.
@@ -213,7 +213,7 @@ pub async fn export(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export>
     access::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let log = events::all(&mut tx, id).await?;
-    let end = events::tails(&mut tx, &[id]).await?.pop();
+    let end = super::lines::tails(&mut tx, &[id]).await?.pop();
     tx.commit().await?;
     let export = Export::new(intent, &log, ctx.now());
     Ok(match end {

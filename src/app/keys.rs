@@ -14,7 +14,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::authentication::hash;
-use super::events::Line;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
 
 /// Seconds that an old key goes on working after it was rotated, when nothing is said.

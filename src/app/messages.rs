@@ -5,13 +5,12 @@ use entente_core::clock::Timestamp;
 use entente_core::cursors::{Since, after};
 use entente_core::ids::{ChannelId, IntentId, MessageId};
 use entente_core::keys::Scope;
-use entente_core::messages::{
-    Message, MessageStatus, MessageType, Receipt, ReceiptKind, Viewer, require_recipient,
-};
+use entente_core::messages::{Message, MessageStatus, MessageType, Viewer};
 use entente_core::payload::Payload;
+use entente_core::receipts::{Receipt, ReceiptKind, require_recipient};
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::visits::{home, visit};
 use super::{Caller, Ctx, Outcome, not_found, pending, receipts, unknown};
 use crate::feed::Place;

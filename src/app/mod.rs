@@ -21,6 +21,7 @@ pub mod heartbeats;
 pub mod idempotency;
 pub mod intents;
 pub mod keys;
+pub mod lines;
 pub mod messages;
 pub mod nodes;
 pub mod pending;

@@ -4,10 +4,10 @@
 //! A message whose `expires_at` has come is expired as long as it stands here, swept or not.
 
 use entente_core::ids::{ChannelId, IntentId, MessageId};
-use entente_core::messages::{Receipt, ReceiptKind};
+use entente_core::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{Ctx, Outcome, receipts};
 
 /// A message was read: it waits no longer.

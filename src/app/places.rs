@@ -8,7 +8,8 @@ use entente_core::channels::Channel;
 use entente_core::clock::Timestamp;
 use entente_core::events::Event;
 use entente_core::ids::{ChannelId, IntentId, MessageId};
-use entente_core::messages::{Message, Receipt};
+use entente_core::messages::Message;
+use entente_core::receipts::Receipt;
 use sqlx::PgConnection;
 
 use super::{Ctx, Outcome, channels, events, messages, receipts};
@@ -28,7 +29,7 @@ pub(crate) struct Stretch<P> {
 /// What happened on an intent after `position`.
 pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<Stretch<i64>> {
     let mut conn = ctx.pool.acquire().await?;
-    let tails = events::tails(&mut conn, &[intent]).await?;
+    let tails = super::lines::tails(&mut conn, &[intent]).await?;
     // Everything up to this number is committed, so the three reads that follow agree with each other.
     let end = tails.first().map_or(0, |(_, tail)| tail.seq);
     if end <= position {

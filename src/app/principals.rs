@@ -10,7 +10,7 @@ use entente_core::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::events::Line;
+use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// Creates a principal.

@@ -2,7 +2,7 @@
 
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
-use entente_core::messages::{Receipt, ReceiptKind};
+use entente_core::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
 use super::{Outcome, unknown};

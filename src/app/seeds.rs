@@ -8,8 +8,8 @@ use entente_core::principals::{Kind, Principal};
 use serde_json::json;
 
 use super::authentication::{hash, seeded_id};
-use super::events::Line;
 use super::keys::{NewKey, Secret, end_labelled, find_by_public_id, insert};
+use super::lines::Line;
 use super::{Ctx, Outcome, principals};
 
 /// Makes the first key, if there is none yet: for a service that may do everything and act as anybody. `None` when

@@ -98,7 +98,7 @@ impl Stream {
             caller.require(Scope::IntentsRead)?;
             access::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
         }
-        let end = super::events::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
+        let end = super::lines::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
         let position = match resume {
             None => end,
             // A mark from beyond the end is of a database that was set back: go on with what there is.
@@ -434,7 +434,7 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
         return Ok(());
     }
     let mut conn = ctx.pool.acquire().await?;
-    for (intent, tail) in super::events::tails(&mut conn, &followed).await? {
+    for (intent, tail) in super::lines::tails(&mut conn, &followed).await? {
         let head = ctx.feed.topic(intent).and_then(|topic| topic.head());
         if head.is_some_and(|head| head < tail.seq) {
             ctx.feed.look_at(intent);

@@ -9,7 +9,8 @@ use entente_core::events::Event;
 use entente_core::ids::IntentId;
 use entente_core::intents::Turn;
 use entente_core::keys::Dialect;
-use entente_core::messages::{Message, Receipt};
+use entente_core::messages::Message;
+use entente_core::receipts::Receipt;
 
 use super::Place;
 

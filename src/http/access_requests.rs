@@ -1,7 +1,8 @@
 //! Routes of requests for access (RFC-0011).
 
 use actix_web::{HttpRequest, get, post, web};
-use entente_core::access::{AccessRequest, Level, RequestAsk, RequestStatus};
+use entente_core::access::Level;
+use entente_core::access_requests::{AccessRequest, RequestAsk, RequestStatus};
 use entente_core::ids::{AccessRequestId, IntentId};
 use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};

@@ -84,6 +84,14 @@ impl Problem {
         self.refusal.code
     }
 
+    /// Whether it is a member of the body that is at fault, in this way.
+    #[must_use]
+    pub fn is_about(&self, member: &str, kind: &str) -> bool {
+        let named =
+            |error: &FieldError| error.kind == kind && error.loc.last().is_some_and(|last| last == member);
+        self.refusal.errors.iter().any(named)
+    }
+
     /// The body, for a failure that is a part of a reply.
     #[must_use]
     pub fn body(&self) -> ProblemBody {

@@ -5,7 +5,8 @@ use entente_core::events::{Event, Kind};
 use entente_core::ids::{ChannelId, IntentId, MessageId};
 use entente_core::intents::Turn;
 use entente_core::keys::Dialect;
-use entente_core::messages::{MessageStatus, ReceiptKind};
+use entente_core::messages::MessageStatus;
+use entente_core::receipts::ReceiptKind;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
@@ -136,7 +137,11 @@ fn write(mark: Mark, name: &str, data: &impl Serialize) -> serde_json::Result<By
     // A client's own event type has no line break (`check_name`), so it cannot begin a line of its own.
     text.extend_from_slice(name.as_bytes());
     text.extend_from_slice(b"\ndata: ");
+    let start = text.len();
     serde_json::to_writer(&mut text, data)?;
+    // A payload goes out as it was written, line breaks between its members included; a line of SSE ends at any of them.
+    // Inside of strings JSON has none.
+    text.iter_mut().skip(start).filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     text.extend_from_slice(b"\n\n");
     Ok(Bytes::from(text))
 }

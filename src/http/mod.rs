@@ -9,6 +9,7 @@ mod agents;
 mod asks;
 mod assignments;
 mod audit;
+mod batches;
 mod body;
 mod caller;
 mod channels;
@@ -89,6 +90,7 @@ impl Doors {
 fn api(config: &mut ServiceConfig<'_>) {
     // The router tries one after the other: what is asked most often comes first.
     messages::routes(config);
+    batches::routes(config);
     asks::routes(config);
     channels::routes(config);
     intents::routes(config);

@@ -76,6 +76,7 @@ async fn a_closed_intent_is_closed_on_every_route() {
         e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body] })).await,
         e.patch(&format!("/channels/{channel}/messages/{message}"), json!({ "status": "read" })).await,
         e.post(&format!("/channels/{channel}/ask"), json!({ "to": "agent.ada" })).await,
+        e.post(&format!("/channels/{channel}/messages/batch"), json!({ "messages": [body.clone()] })).await,
         e.get(&format!("/subscribe/channels/{channel}")).await,
         e.get(&format!("/channels/{channel}/subscribe")).await,
     ] {

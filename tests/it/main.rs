@@ -1,6 +1,8 @@
 //! The tests through the door: a real server on a real PostgreSQL, raw JSON over real sockets, time in the test's hand.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
+#![expect(clippy::disallowed_methods, reason = "a test is its own world: it spawns, waits and reads PATH")]
+#![expect(clippy::match_wild_err_arm, reason = "a time-out says nothing but that")]
 
 mod access;
 mod agents;
@@ -21,6 +23,7 @@ mod openapi;
 mod powers;
 mod principals;
 mod rates;
+mod readme;
 mod revocations;
 mod seeds;
 mod streams;

@@ -127,7 +127,7 @@ async fn a_request_is_answered_by_those_it_is_for() {
     let foreign = talk(&ada, json!({})).await.1;
     bob.post(&format!("/channels/{foreign}/messages/{request}/reply"), json!({ "sender": "agent.bob" }))
         .await
-        .refused(422, "not_a_request");
+        .refused(404, "not_found");
     bob.post(&format!("{messages}/msg_nonsense/reply"), json!({ "sender": "agent.bob" }))
         .await
         .refused(404, "not_found");

@@ -9,7 +9,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows;
-use crate::app::events::Line;
+use crate::app::lines::Line;
 use crate::app::{Ctx, Outcome, messages, pending, receipts};
 
 /// Messages deleted in one transaction: enough to keep up, few enough to be over soon.

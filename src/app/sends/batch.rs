@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 use super::desks::{Desks, Round};
 use super::write::{Advance, Writing};
 use super::{Command, lost};
-use crate::app::events::Line;
 use crate::app::idempotency::Kept;
+use crate::app::lines::Line;
 use crate::app::{AppError, Ctx, Outcome, not_found};
 
 /// What a command came to before anything is written.

@@ -1,0 +1,37 @@
+# syntax=docker/dockerfile:1
+# Entente in a container: built from source, then the binary alone on a slim Debian. It needs a PostgreSQL elsewhere
+# (DATABASE_URL); the private PostgreSQL of `entente dev` is not for containers, so its programs are not here.
+
+FROM rust:1.95-slim-trixie AS build
+WORKDIR /src
+# Queries are checked against the recorded schema in .sqlx. Names of functions stay in the binary for backtraces, the
+# much larger line tables do not.
+ENV SQLX_OFFLINE=true \
+    CARGO_PROFILE_RELEASE_STRIP=debuginfo
+COPY Cargo.toml Cargo.lock ./
+COPY .sqlx .sqlx
+COPY migrations migrations
+COPY core core
+COPY src src
+# What was downloaded and compiled before is kept between builds, so that a change compiles only itself.
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --release --locked --bin entente && \
+    cp target/release/entente /entente
+
+FROM debian:trixie-slim
+# Certificate authorities, for what the server asks of others over HTTPS.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /entente /usr/local/bin/entente
+# Nobody in particular: the server writes no file and needs no account.
+USER 10001:10001
+WORKDIR /
+# In a container the loopback address reaches nobody. Put a proxy that ends TLS in front.
+ENV ENTENTE_BIND=0.0.0.0:8080 \
+    ENTENTE_LOG_FORMAT=json
+EXPOSE 8080
+# bash speaks enough HTTP to ask /readyz; nothing else needs to be in the image for it.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${ENTENTE_BIND##*:} && printf 'GET /readyz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
+ENTRYPOINT ["entente"]
+CMD ["serve"]

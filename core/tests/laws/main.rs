@@ -1,0 +1,28 @@
+//! The laws of the law: what must hold of every module of `entente_core` for all inputs, as properties.
+//!
+//! One file per module, under its name. `any` makes the random inputs that several of them share. A property says what
+//! the protocols promise, not how the code does it; where it needs a second opinion it has a slow and plain one.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod access;
+mod agents;
+mod any;
+mod canonical;
+mod channels;
+mod clock;
+mod cursors;
+mod events;
+mod export;
+mod idempotency;
+mod ids;
+mod intents;
+mod judge;
+mod keys;
+mod limits;
+mod messages;
+mod patch;
+mod payload;
+mod principals;
+mod rate;
+mod refusal;

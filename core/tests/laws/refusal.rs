@@ -1,0 +1,111 @@
+//! Refusals: the closed list of codes, and texts that no client misreads.
+
+use std::collections::HashSet;
+
+use entente_core::agents::{Registration, register};
+use entente_core::channels::{ChannelAsk, closed, create};
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::{ChannelId, IntentId};
+use entente_core::refusal::{Code, Refusal};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::any::at;
+use crate::channels::ADMIN;
+
+/// Clients switch on these words. One more is a change of the API; one less or another breaks them.
+const WORDS: &[&str] = &[
+    "invalid_json",
+    "invalid_request",
+    "invalid_parameter",
+    "if_match_required",
+    "unauthenticated",
+    "scope_missing",
+    "may_not_act_as",
+    "forbidden",
+    "access_closed",
+    "not_a_member",
+    "not_found",
+    "method_not_allowed",
+    "gone",
+    "version_conflict",
+    "duplicate_name",
+    "already_registered",
+    "already_exists",
+    "channel_closed",
+    "message_expired",
+    "intent_resolved",
+    "idempotency_mismatch",
+    "too_large",
+    "too_deep",
+    "nul_character",
+    "unprocessable",
+    "already_expired",
+    "not_a_request",
+    "no_recipient",
+    "invalid_transition",
+    "rate_limited",
+    "too_many_streams",
+    "unavailable",
+    "internal",
+];
+
+#[test]
+fn the_list_of_codes_is_closed() {
+    let words: Vec<&str> = Code::ALL.iter().map(|code| code.wire()).collect();
+    assert_eq!(words, WORDS);
+    assert_eq!(words.iter().collect::<HashSet<_>>().len(), words.len(), "each word is one code");
+}
+
+#[test]
+fn a_code_is_a_word_with_a_meaning() {
+    for code in Code::ALL {
+        assert!(code.wire().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{code:?}");
+        assert_eq!(serde_json::to_value(code).unwrap(), code.wire());
+        assert!(code.meaning().ends_with('.') && !code.meaning().starts_with(' '), "{code:?}");
+        // `code` and its title stand in the body of a 409 (contract 3.5).
+        assert!(!code.wire().contains("lease"));
+    }
+}
+
+/// A client takes any "lease" in a 409 for a lease conflict, "please" and "release" included (contract 3.5).
+fn is_no_lease(refusal: &Refusal) {
+    let said = format!("{} {:?}", refusal.message, refusal.errors).to_lowercase();
+    assert!(!said.contains("lease"), "{said}");
+}
+
+#[test]
+fn a_conflict_never_speaks_of_a_lease() {
+    is_no_lease(&Idempotency::mismatch());
+    let ask = ChannelAsk::implicit("release-notes");
+    let (intent, id) = (IntentId::from(Uuid::from_u128(1)), ChannelId::from(Uuid::from_u128(2)));
+    let mut channel = create(ask, intent, "agent.please", ADMIN, id, at(0)).unwrap();
+    is_no_lease(&closed(&channel));
+    channel.closed_at = Some(at(1));
+    is_no_lease(&closed(&channel));
+    let ask = || Registration { agent_id: "release-bot".to_owned(), ..Registration::default() };
+    let agent = register(None, ask(), "agent.please", at(0)).unwrap();
+    let taken = register(Some(&agent), ask(), "agent.other", at(0)).unwrap_err();
+    assert_eq!(taken.code, Code::AlreadyRegistered);
+    is_no_lease(&taken);
+}
+
+proptest! {
+    #[test]
+    fn a_version_conflict_tells_the_version(version: i64) {
+        let refusal = Refusal::version_conflict(version);
+        prop_assert_eq!((refusal.code, refusal.current_version), (Code::VersionConflict, Some(version)));
+        prop_assert!(refusal.message.contains(&version.to_string()));
+        is_no_lease(&refusal);
+    }
+
+    #[test]
+    fn a_field_is_named_with_its_place(member: String, kind: String, message: String) {
+        let refusal = Refusal::field(Code::InvalidRequest, &member, &kind, message.clone());
+        prop_assert_eq!(&refusal.message, &message);
+        prop_assert_eq!(&refusal.errors[0].loc, &["body".to_owned(), member]);
+        prop_assert_eq!(refusal.to_string(), message);
+        let shown = serde_json::to_value(&refusal.errors[0]).unwrap();
+        prop_assert_eq!(&shown["type"], &kind, "RFC 7807's members as existing clients read them");
+    }
+}

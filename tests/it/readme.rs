@@ -1,0 +1,50 @@
+//! The README's tour, run as it stands there: every command of it, in one shell, against a real server.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::harness::{Setup, World};
+
+/// The commands of the tour: the `bash` blocks between its marks.
+fn tour() -> String {
+    let readme = include_str!("../../README.md");
+    let tour = readme.split("<!-- tour -->").nth(1).unwrap().split("<!-- end of tour -->").next().unwrap();
+    let blocks = tour.split("```bash\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.collect()
+}
+
+#[tokio::test]
+async fn the_tour_works_as_pasted() {
+    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let admin = world.admin().await;
+    let dir = std::env::temp_dir().join(format!("entente-tour-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_entente")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let script = format!("set -eu\n{}", tour());
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(script).current_dir(&dir).env("PATH", path);
+    shell
+        .env("ENTENTE_API_KEY", &admin.headers()[0].1)
+        .env("ENTENTE_URL", format!("http://{}", world.address));
+    let output = tokio::task::spawn_blocking(move || shell.output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}\n{complaint}");
+    for part in [
+        "intent_",
+        " chan_",
+        "\"message_type\":\"response\"",
+        "\"outcome\":\"complete\"",
+        "id: 3\nevent: channel_message",
+        "id: 5\nevent: channel_message",
+        "\"code\":\"may_not_act_as\"",
+        "every event is in its place and unchanged",
+        "event 4: its content does not give its hash",
+        "found",
+    ] {
+        assert!(said.contains(part), "the tour did not show `{part}`:\n{said}\n{complaint}");
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+    world.end().await;
+}
