@@ -26,7 +26,7 @@ async fn serve(url: &str, dir: &std::path::Path, try_key: Option<&str>) -> (Stri
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
     let (mut printed, mut address) = (String::new(), None);
     while address.is_none() {
-        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await.unwrap().unwrap();
+        let line = tokio::time::timeout(Duration::from_mins(1), lines.next_line()).await.unwrap().unwrap();
         let line = line.expect("the server ended before it listened");
         address = line.strip_prefix("Entente listens on http://").map(|address| address.parse().unwrap());
         printed.push_str(&line);

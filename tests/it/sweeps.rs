@@ -56,22 +56,7 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(60);
         }
-        Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => {
-            let beat =
-                json!({ "interval_seconds": 1, "unhealthy_after_seconds": 30, "dead_after_seconds": 60 });
-            for n in 0..DUE {
-                let id = format!("agent.{n}");
-                let config = if sweep == Sweep::Silence { beat.clone() } else { json!(null) };
-                let more = json!({ "heartbeat_config": config, "drain_timeout_seconds": 60 });
-                let agent = registered(world, &id, more).await;
-                if sweep == Sweep::Heartbeats {
-                    agent.post(&format!("/agents/{id}/heartbeat"), json!({ "current_load": 7 })).await.ok();
-                } else if sweep == Sweep::Drains {
-                    agent.post(&format!("/agents/{id}/drain"), json!({})).await.ok();
-                }
-            }
-            world.clock.advance(if sweep == Sweep::Heartbeats { 0 } else { 60 });
-        }
+        Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -85,6 +70,23 @@ async fn prepare(world: &World, sweep: Sweep) {
             world.clock.advance(24 * 3600 + 1);
         }
     }
+}
+
+/// As [`prepare`], with agents.
+async fn prepare_agents(world: &World, sweep: Sweep) {
+    let beat = json!({ "interval_seconds": 1, "unhealthy_after_seconds": 30, "dead_after_seconds": 60 });
+    for n in 0..DUE {
+        let id = format!("agent.{n}");
+        let config = if sweep == Sweep::Silence { beat.clone() } else { json!(null) };
+        let more = json!({ "heartbeat_config": config, "drain_timeout_seconds": 60 });
+        let agent = registered(world, &id, more).await;
+        if sweep == Sweep::Heartbeats {
+            agent.post(&format!("/agents/{id}/heartbeat"), json!({ "current_load": 7 })).await.ok();
+        } else if sweep == Sweep::Drains {
+            agent.post(&format!("/agents/{id}/drain"), json!({})).await.ok();
+        }
+    }
+    world.clock.advance(if sweep == Sweep::Heartbeats { 0 } else { 60 });
 }
 
 /// What the sweep leaves behind: how many of the five are dealt with.
