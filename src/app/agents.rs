@@ -7,6 +7,7 @@ use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
+use entente_core::limits::PAGE;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -78,12 +79,14 @@ pub struct Filter {
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Agent>> {
     caller.require(Scope::AgentsRead)?;
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    // A status that few have is looked for in large steps, however small the page is that is asked for.
+    let step = if filter.status.is_some() { PAGE } else { filter.limit };
     let mut found = Vec::new();
     let mut after = filter.after.clone().unwrap_or_default();
     // The status at this moment is the law's to tell, so rows are taken until enough fit.
     loop {
-        let page = page(ctx, filter.role_id.as_deref(), &after, i64::from(filter.limit)).await?;
-        let full = page.len() == limit;
+        let page = page(ctx, filter.role_id.as_deref(), &after, i64::from(step)).await?;
+        let full = u32::try_from(page.len()).is_ok_and(|count| count == step);
         if let Some(last) = page.last() {
             after.clone_from(&last.agent_id);
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use entente_core::agents::{Agent, AgentStatus};
 use entente_core::channels::{Channel, ChannelStatus};
+use entente_core::clock::Timestamp;
 use entente_core::events::{Draft as EventDraft, Kind};
 use entente_core::ids::{ChannelId, IntentId};
 use entente_core::messages::{Draft, Message, MessageType, Ruling};
@@ -26,7 +27,8 @@ const HOUSE: &str = "entente";
 /// There is no such agent, or the caller may not decide over it.
 pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
-    depart(ctx, agent_id, &caller.agent).await
+    let (agent, _left) = depart(ctx, agent_id, &caller.agent, |_, _| true).await?;
+    Ok(agent)
 }
 
 /// Deregisters the agents whose draining has taken as long as it may, up to `limit` of them.
@@ -35,19 +37,27 @@ pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<A
 /// The database.
 pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = agents::drained(&ctx.pool, ctx.now(), limit).await?;
+    let mut left = 0;
     for agent_id in &due {
-        depart(ctx, agent_id, HOUSE).await?;
+        // Looked at again under the lock: its drain may have been called off, or another server was faster.
+        left += u64::from(depart(ctx, agent_id, HOUSE, Agent::drained).await?.1);
     }
-    Ok(due.len() as u64)
+    Ok(left)
 }
 
-async fn depart(ctx: &Ctx, agent_id: &str, actor: &str) -> Outcome<Agent> {
+/// Has an agent leave if it is `due` to; answers with its record, and whether it left now.
+async fn depart(
+    ctx: &Ctx,
+    agent_id: &str,
+    actor: &str,
+    due: impl Fn(&Agent, Timestamp) -> bool,
+) -> Outcome<(Agent, bool)> {
     loop {
         let (mut tx, intents) = begin(ctx, agent_id).await?;
         let mut house = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
         let before = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
-        if before.status == AgentStatus::Deregistered {
-            return Ok(before);
+        if before.status == AgentStatus::Deregistered || !due(&before, house.now()) {
+            return Ok((before, false));
         }
         if concerned(&mut tx, agent_id).await?.iter().any(|intent| !intents.contains(intent)) {
             // It joined another channel since the intents were listed. Their locks are needed before anything is
@@ -71,7 +81,7 @@ async fn depart(ctx: &Ctx, agent_id: &str, actor: &str) -> Outcome<Agent> {
         tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");
         ctx.feed.news(IntentId::HOUSE);
         intents.iter().for_each(|intent| ctx.feed.news(*intent));
-        return Ok(after);
+        return Ok((after, true));
     }
 }
 

@@ -39,7 +39,7 @@ fn numbers(end: &Value) -> Vec<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_ends_the_wait() {
+async fn an_ask_ends_with_the_first_answer() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
@@ -72,36 +72,50 @@ async fn an_answer_ends_the_wait() {
     world.end().await;
 }
 
+/// Three agents with one role, and somebody who has a channel to ask them on.
+async fn crew(world: &World) -> (Client, [(&'static str, Client); 3], String) {
+    let ada = world.agent("agent.ada").await;
+    let role = || json!({ "role_id": "crew" });
+    let crew = [
+        ("agent.b1", registered(world, "agent.b1", role()).await),
+        ("agent.b2", registered(world, "agent.b2", role()).await),
+        ("agent.b3", registered(world, "agent.b3", role()).await),
+    ];
+    let channel = talk(&ada, json!({})).await.1;
+    (ada, crew, channel)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_answers_as_were_wanted_end_the_wait() {
     let world = World::start().await;
-    let ada = world.agent("agent.ada").await;
-    let mut crew = Vec::new();
-    for id in ["agent.b1", "agent.b2", "agent.b3"] {
-        crew.push((id, registered(&world, id, json!({ "role_id": "crew" })).await));
-    }
-    let (_, channel) = talk(&ada, json!({})).await;
-    let ask = |expect: Value| json!({ "to": "role:crew", "expect": expect, "timeout_seconds": 60 });
-    let asked = asking(&ada, &channel, ask(json!(2)));
+    let (ada, crew, channel) = crew(&world).await;
+    let asked = asking(&ada, &channel, json!({ "to": "role:crew", "expect": 2, "timeout_seconds": 60 }));
     let id = question(&crew[0].1, &channel, "cur_0").await;
     answer(&crew[0].1, &channel, &id, "agent.b1", 1).await.is(201);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!asked.is_finished(), "one of two");
     answer(&crew[2].1, &channel, &id, "agent.b3", 3).await.is(201);
-    let two = end(asked).await;
-    assert_eq!((&two["outcome"], numbers(&two)), (&json!("complete"), vec![1, 3]));
-    assert_eq!(two["response"]["payload"]["n"], 1, "the first one");
-    // All is one from each: two from the same are not from two (§3.2).
-    let asked = asking(&ada, &channel, ask(json!("all")));
-    let id = question(&crew[0].1, &channel, "cur_3").await;
+    let end = end(asked).await;
+    assert_eq!((&end["outcome"], numbers(&end)), (&json!("complete"), vec![1, 3]));
+    assert_eq!(end["response"]["payload"]["n"], 1, "the first one");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_whom_it_is_for_are_waited_for() {
+    let world = World::start().await;
+    let (ada, crew, channel) = crew(&world).await;
+    let asked = asking(&ada, &channel, json!({ "to": "role:crew", "expect": "all", "timeout": 60 }));
+    let id = question(&crew[0].1, &channel, "cur_0").await;
+    // Two from the same are not from two (§3.2).
     for (n, (name, client)) in [(1, &crew[0]), (2, &crew[1]), (3, &crew[1])] {
         answer(client, &channel, &id, name, n).await.is(201);
     }
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert!(!asked.is_finished(), "the third has not answered");
     answer(&crew[2].1, &channel, &id, "agent.b3", 4).await.is(201);
-    let all = end(asked).await;
-    assert_eq!((&all["outcome"], numbers(&all)), (&json!("complete"), vec![1, 2, 3, 4]));
+    let end = end(asked).await;
+    assert_eq!((&end["outcome"], numbers(&end)), (&json!("complete"), vec![1, 2, 3, 4]));
     world.end().await;
 }
 
@@ -124,15 +138,24 @@ async fn when_the_time_is_up_there_is_what_there_is() {
         let waited = began.elapsed();
         assert!(waited >= Duration::from_millis(1_990) && waited < Duration::from_secs(15), "{waited:?}");
     }
-    let nothing = end(asking(&ada, &channel, json!({ "to": "agent.nobody", "timeout": 1 }))).await;
+    world.pass(2).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_late_is_refused() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    let nothing = end(asking(&ada, &channel, json!({ "to": "agent.bob", "timeout": 1 }))).await;
     assert_eq!((&nothing["outcome"], &nothing["response"]), (&json!("timeout"), &json!(null)));
     assert_eq!(nothing["responses"], json!([]));
-    // Too late: the one who asked no longer waits (§3.1).
+    // The one who asked no longer waits (§3.1).
     world.clock.advance(1);
     let id = nothing["request"]["id"].as_str().unwrap();
-    let nobody = world.agent("agent.nobody").await;
-    answer(&nobody, &channel, id, "agent.nobody", 1).await.refused(409, "message_expired");
     for _ in 0..2 {
+        answer(&bob, &channel, id, "agent.bob", 1).await.refused(409, "message_expired");
         let request = ada.get(&format!("/channels/{channel}/messages/{id}")).await.ok();
         assert_eq!(request["status"], "expired");
         world.sweep().await;

@@ -115,6 +115,9 @@ async fn each_changed_byte_of_an_export_is_found_in_its_place() {
     let mut forged = file.clone();
     forged["events"][4].as_object_mut().unwrap().remove("event_hash");
     assert_eq!(accused(&report(&forged)), [5, 6]);
+    let mut forged = file.clone();
+    forged["events"][4].as_object_mut().unwrap().remove("posted");
+    assert_eq!(accused(&report(&forged)), [5], "a client's word that passes for the server's");
     world.end().await;
 }
 

@@ -28,4 +28,5 @@ mod readme;
 mod revocations;
 mod seeds;
 mod streams;
+mod sweeps;
 mod unauthorized;

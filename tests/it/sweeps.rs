@@ -1,0 +1,224 @@
+//! Sweeps (design §4): each does what time has made due, in bounded steps, once however often and by however many it is run,
+//! and counts it. That what is due is true before any sweep is proved with its noun.
+
+use std::time::Duration;
+
+use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, pending};
+use entente::background::sweeps::Sweep;
+use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
+
+use crate::agents::registered;
+use crate::harness::{Setup, Value, World, json, talk};
+
+/// How many things each preparation makes due.
+const DUE: u64 = 5;
+
+/// Brings about five things that the sweep has to do.
+async fn prepare(world: &World, sweep: Sweep) {
+    let ada = world.agent("agent.ada").await;
+    let soon = rfc3339(plus_seconds(world.clock.now(), 60));
+    let say = |more: Value| {
+        let mut body = json!({ "sender": "agent.ada", "payload": {} });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    match sweep {
+        Sweep::Messages => {
+            let messages = format!("/channels/{}/messages", talk(&ada, json!({})).await.1);
+            for _ in 0..DUE {
+                ada.post(&messages, say(json!({ "expires_at": soon }))).await.is(201);
+            }
+            world.clock.advance(60);
+        }
+        Sweep::Channels => {
+            for _ in 0..DUE {
+                talk(&ada, json!({ "options": { "ttl_seconds": 60 } })).await;
+            }
+            world.clock.advance(60);
+        }
+        Sweep::Evictions | Sweep::Purges => {
+            for _ in 0..DUE {
+                let channel = talk(&ada, json!({ "options": { "max_messages": 1 } })).await.1;
+                let path = format!("/channels/{channel}");
+                ada.post(&format!("{path}/messages"), say(json!({}))).await.is(201);
+                if sweep == Sweep::Purges {
+                    ada.delete(&path).await.ok();
+                } else {
+                    ada.post(&format!("{path}/messages"), say(json!({}))).await.is(201);
+                }
+            }
+        }
+        Sweep::Access => {
+            for _ in 0..DUE {
+                let intent = talk(&ada, json!({})).await.0;
+                let entry = json!({ "principal_id": "agent.bob", "expires_at": soon });
+                ada.post(&format!("/intents/{intent}/acl/entries"), entry).await.ok();
+            }
+            world.clock.advance(60);
+        }
+        Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
+        Sweep::KeyUses => {
+            world.clock.advance(60);
+            for n in 0..DUE {
+                world.agent(&format!("agent.{n}")).await.get("/principals/me").await.ok();
+            }
+        }
+        Sweep::Idempotency => {
+            for n in 0..DUE {
+                ada.once(&format!("k{n}")).post("/intents", json!({ "title": "t" })).await.ok();
+            }
+            world.clock.advance(24 * 3600 + 1);
+        }
+    }
+}
+
+/// As [`prepare`], with agents.
+async fn prepare_agents(world: &World, sweep: Sweep) {
+    let beat = json!({ "interval_seconds": 1, "unhealthy_after_seconds": 30, "dead_after_seconds": 60 });
+    for n in 0..DUE {
+        let id = format!("agent.{n}");
+        let config = if sweep == Sweep::Silence { beat.clone() } else { json!(null) };
+        let more = json!({ "heartbeat_config": config, "drain_timeout_seconds": 60 });
+        let agent = registered(world, &id, more).await;
+        if sweep == Sweep::Heartbeats {
+            agent.post(&format!("/agents/{id}/heartbeat"), json!({ "current_load": 7 })).await.ok();
+        } else if sweep == Sweep::Drains {
+            agent.post(&format!("/agents/{id}/drain"), json!({})).await.ok();
+        }
+    }
+    world.clock.advance(if sweep == Sweep::Heartbeats { 0 } else { 60 });
+}
+
+/// What the sweep leaves behind: how many of the five are dealt with.
+fn traces(sweep: Sweep) -> &'static str {
+    match sweep {
+        Sweep::Messages => "SELECT count(*) FROM receipts WHERE kind = 'expired'",
+        Sweep::Channels => "SELECT count(*) FROM events WHERE event_type = 'channel.closed'",
+        Sweep::Evictions => "SELECT 10 - count(*) FROM messages",
+        Sweep::Purges => "SELECT 5 - count(*) FROM channels",
+        Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
+        Sweep::Heartbeats => "SELECT count(*) FROM agents WHERE current_load = 7",
+        Sweep::Silence => "SELECT count(*) FROM events WHERE event_type = 'agent.dead'",
+        Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
+        Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
+        Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
+    }
+}
+
+async fn traced(world: &World, sweep: Sweep) -> u64 {
+    let count: i64 = sqlx::query_scalar(traces(sweep)).fetch_one(&world.ctx().pool).await.unwrap();
+    count.try_into().unwrap()
+}
+
+/// One step of the sweep, over at most so many things.
+async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
+    let done = match sweep {
+        Sweep::Messages => pending::expire_due(ctx, limit).await,
+        Sweep::Channels => channels::close_idle(ctx, limit).await,
+        Sweep::Evictions => channels::evict(ctx, limit).await,
+        Sweep::Purges => channels::purge(ctx, limit).await,
+        Sweep::Access => access::expire_entries(ctx, limit).await,
+        Sweep::Silence => heartbeats::note_silence(ctx, limit).await,
+        Sweep::Drains => departures::finish_drains(ctx, limit).await,
+        Sweep::Idempotency => idempotency::forget(ctx, limit).await,
+        Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
+    };
+    done.unwrap()
+}
+
+/// What the metrics say that the sweep has dealt with.
+async fn counted(world: &World, sweep: Sweep) -> u64 {
+    let text = world.anon().send("GET", "//metrics", None).await.text;
+    let name = format!("entente_swept_rows_total{{sweep=\"{}\"}} ", sweep.name());
+    let line = text.lines().find_map(|line| line.strip_prefix(&name));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_sweep_takes_bounded_steps() {
+    // What memory holds bounds the other two.
+    for sweep in Sweep::ALL.into_iter().filter(|sweep| !matches!(sweep, Sweep::Heartbeats | Sweep::KeyUses)) {
+        let world = World::start().await;
+        prepare(&world, sweep).await;
+        assert_eq!(traced(&world, sweep).await, 0, "{sweep:?} has run already");
+        let mut steps = Vec::new();
+        while steps.last() != Some(&0) {
+            steps.push(step(world.ctx(), sweep, 2).await);
+        }
+        assert_eq!(steps, [2, 2, 1, 0], "{sweep:?}");
+        assert_eq!(traced(&world, sweep).await, DUE, "{sweep:?}");
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_sweep_does_everything_once_also_two_at_a_time() {
+    for sweep in Sweep::ALL {
+        let world = World::start().await;
+        if sweep == Sweep::KeyUses {
+            world.sweep().await;
+        }
+        prepare(&world, sweep).await;
+        let before = counted(&world, sweep).await;
+        let [one, two] = [world.ctx().clone(), world.ctx().clone()]
+            .map(|ctx| tokio::spawn(async move { sweep.run(&ctx).await.unwrap() }));
+        let done = one.await.unwrap() + two.await.unwrap();
+        assert_eq!(done, DUE, "{sweep:?}");
+        assert_eq!(traced(&world, sweep).await, DUE, "{sweep:?}");
+        assert_eq!(sweep.run(world.ctx()).await.unwrap(), 0, "{sweep:?}: nothing is left");
+        assert_eq!(counted(&world, sweep).await - before, DUE, "{sweep:?}");
+        world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_sweep_one_database() {
+    let world = World::start().await;
+    let sweeps = [Sweep::Messages, Sweep::Channels, Sweep::Access, Sweep::Silence];
+    for sweep in sweeps {
+        prepare(&world, sweep).await;
+    }
+    let other = World::on(Setup::default(), world.database.clone()).await;
+    other.clock.advance(24 * 3600);
+    world.clock.advance(24 * 3600);
+    let (here, there) = tokio::join!(world.sweep(), other.sweep());
+    assert!(here + there >= 4 * DUE, "{here} here, {there} there");
+    for sweep in sweeps {
+        assert_eq!(traced(&world, sweep).await, DUE, "{sweep:?}");
+    }
+    other.server.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_is_counted_and_loses_nothing() {
+    let world = World::start().await;
+    prepare(&world, Sweep::Heartbeats).await;
+    sqlx::raw_sql("ALTER TABLE agents RENAME TO away").execute(&world.ctx().pool).await.unwrap();
+    Sweep::Heartbeats.run(world.ctx()).await.unwrap_err();
+    let text = world.anon().send("GET", "//metrics", None).await.text;
+    assert!(text.contains("entente_sweep_failures_total{sweep=\"heartbeats\"} 1"), "{text}");
+    sqlx::raw_sql("ALTER TABLE away RENAME TO agents").execute(&world.ctx().pool).await.unwrap();
+    assert_eq!(Sweep::Heartbeats.run(world.ctx()).await.unwrap(), DUE, "the beats were kept");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_sweeps_by_itself() {
+    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let ada = registered(&world, "agent.ada", json!({})).await;
+    let (_, channel) = talk(&ada, json!({ "options": { "max_messages": 1 } })).await;
+    for _ in 0..2 {
+        ada.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada" })).await.is(201);
+    }
+    ada.post("/agents/agent.ada/heartbeat", json!({ "current_load": 7 })).await.ok();
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while counted(&world, Sweep::Heartbeats).await == 0 || counted(&world, Sweep::Evictions).await == 0 {
+        assert!(std::time::Instant::now() < deadline, "nothing was swept");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let load: i64 =
+        sqlx::query_scalar("SELECT current_load FROM agents").fetch_one(&world.ctx().pool).await.unwrap();
+    assert_eq!(load, 7);
+    world.server.stop().await;
+}
