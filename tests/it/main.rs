@@ -12,4 +12,5 @@ mod harness;
 mod intents;
 mod keys;
 mod messages;
+mod nodes;
 mod streams;
