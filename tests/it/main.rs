@@ -20,6 +20,7 @@ mod house_rules;
 mod intents;
 mod keys;
 mod messages;
+mod nodes;
 mod openapi;
 mod powers;
 mod principals;

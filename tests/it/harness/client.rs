@@ -130,6 +130,15 @@ impl Client {
 
     /// Sends a request with a body as it is. A path that begins with `//` is taken from the root.
     pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> Reply {
+        self.try_to(method, path, body).await.unwrap_or_else(|e| panic!("{method} {path}: {e:?}"))
+    }
+
+    /// As [`Self::send`], to a server that may not be there: `None` when no answer came, or not all of it.
+    pub async fn try_send(&self, method: &str, path: &str, body: Option<String>) -> Option<Reply> {
+        self.try_to(method, path, body).await.ok()
+    }
+
+    async fn try_to(&self, method: &str, path: &str, body: Option<String>) -> reqwest::Result<Reply> {
         let url = match path.strip_prefix("//") {
             Some(path) => format!("{}/{path}", self.base.trim_end_matches("/api/v1")),
             None => format!("{}{path}", self.base),
@@ -142,9 +151,9 @@ impl Client {
             request = request.header("content-type", "application/json").body(body);
         }
         let asked = format!("{method} {path}");
-        let response = request.send().await.unwrap_or_else(|e| panic!("{asked}: {e:?}"));
+        let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Reply { status, headers, text: response.text().await.unwrap(), asked }
+        Ok(Reply { status, headers, text: response.text().await?, asked })
     }
 }
 

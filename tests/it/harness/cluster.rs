@@ -54,6 +54,12 @@ impl Cluster {
         self.private.options_for(database)
     }
 
+    /// How to connect to a database, as a URL.
+    pub fn url(&self, database: &str) -> String {
+        let url = self.private.url();
+        format!("{}/{database}", url.rsplit_once('/').unwrap().0)
+    }
+
     /// A database of one's own.
     pub async fn fresh_database(&self) -> String {
         let name = format!("test_{}", self.next.fetch_add(1, Ordering::Relaxed));
@@ -70,12 +76,13 @@ impl Cluster {
     }
 }
 
-/// Has PostgreSQL stopped and its files removed when this process ends, however it ends: a shell waits for the end of a
-/// pipe that only this process holds.
+/// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
+/// it ends: a shell waits for the end of a pipe that only this process holds.
 pub fn watch(dir: &std::path::Path) {
     let dir: PathBuf = dir.canonicalize().unwrap();
     let script = format!(
-        "cat >/dev/null; kill -QUIT $(head -1 '{0}/postgres/postmaster.pid') 2>/dev/null; sleep 0.3; rm -rf '{0}'",
+        "cat >/dev/null; kill -KILL $(cat '{0}/server.pid' 2>/dev/null) 2>/dev/null; \
+         kill -QUIT $(head -1 '{0}/postgres/postmaster.pid') 2>/dev/null; sleep 0.3; rm -rf '{0}'",
         dir.display()
     );
     let mut shell = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();

@@ -3,6 +3,7 @@
 
 mod client;
 mod cluster;
+pub mod process;
 mod stream;
 
 use std::net::SocketAddr;

@@ -1,0 +1,216 @@
+//! A server as a process of its own, which tests can kill: the program itself, started with `entente dev`.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Client;
+use super::cluster::watch;
+
+/// How long a server may take to be ready, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where a server's data and log are; when the test ends, however it ends, what runs there is stopped and all is removed.
+pub struct Place(pub PathBuf);
+
+static PLACES: AtomicU32 = AtomicU32::new(0);
+
+impl Place {
+    pub fn new(name: &str) -> Self {
+        let count = PLACES.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("entente-{name}-{}-{count}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        watch(&dir);
+        Self(dir)
+    }
+
+    /// The process id of the PostgreSQL that runs here.
+    pub fn postmaster(&self) -> Option<Pid> {
+        let text = fs::read_to_string(self.0.join("postgres/postmaster.pid")).ok()?;
+        Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
+    }
+
+    /// Kills PostgreSQL as nothing else would: without a chance to write anything.
+    pub fn kill_postgres(&self) -> bool {
+        self.postmaster().is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.0.join("server.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(pid) = self.postmaster() {
+            let _gone = kill_process(pid, Signal::QUIT);
+        }
+    }
+}
+
+/// How to start a server.
+#[derive(Clone)]
+pub struct Launch {
+    pub bind: SocketAddr,
+    /// Arguments of `entente dev` besides the address and the keys.
+    pub arguments: Vec<String>,
+    pub settings: Vec<(&'static str, String)>,
+    log: PathBuf,
+}
+
+/// The literal key of the service that may act as anybody.
+pub const KEY: &str = "key-of-service.any";
+
+/// The literal key of an agent that every such server knows.
+pub fn key_of(agent: &str) -> String {
+    format!("key-of-{agent}")
+}
+
+/// A port that is free, outside the range from which the system takes those of outgoing connections: it must still be
+/// free when the server comes back to it.
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let count = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (std::process::id().wrapping_mul(97).wrapping_add(count)) % 10_000;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(port).unwrap()));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+impl Launch {
+    /// A server with a private PostgreSQL.
+    pub fn private(place: &Place) -> Self {
+        let data = place.0.display().to_string();
+        Self {
+            bind: free_address(),
+            arguments: vec!["--data-dir".to_owned(), data],
+            settings: Vec::new(),
+            log: place.0.join("server.log"),
+        }
+    }
+
+    /// A server on a PostgreSQL that is there.
+    pub fn shared(place: &Place, url: &str) -> Self {
+        let settings = vec![("DATABASE_URL", url.to_owned())];
+        Self { bind: free_address(), arguments: Vec::new(), settings, log: place.0.join("server.log") }
+    }
+
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.settings.push((name, value.to_owned()));
+        self
+    }
+
+    /// Starts the program.
+    pub fn spawn(&self) -> Process {
+        let log = fs::File::options().create(true).append(true).open(&self.log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+        let bind = self.bind.to_string();
+        command.args(["dev", "--bind", &bind]).args(&self.arguments);
+        command.arg(format!("--seed=service:service.any={KEY}"));
+        for agent in ["agent.ada", "agent.bob"] {
+            command.arg(format!("--seed=agent:{agent}={}", key_of(agent)));
+        }
+        for (name, _) in std::env::vars() {
+            if name == "DATABASE_URL" || (name.starts_with("ENTENTE_") && name != "ENTENTE_PG_BIN") {
+                command.env_remove(name);
+            }
+        }
+        command.env("ENTENTE_LOG", "warn").env("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", "0");
+        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
+        // Away from any `.env` of the one who runs the tests.
+        command.current_dir(self.log.parent().unwrap());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mark = self.log.with_file_name("server.pid");
+        fs::write(&mark, child.id().to_string()).unwrap();
+        Process { child, address: self.bind, mark }
+    }
+
+    /// Starts the program and waits until it is ready; how long that took.
+    pub async fn start(&self) -> (Process, Duration) {
+        let began = Instant::now();
+        let mut process = self.spawn();
+        while process
+            .client(KEY)
+            .try_send("GET", "//readyz", None)
+            .await
+            .is_none_or(|reply| reply.status != 200)
+        {
+            if let Some(status) = process.child.try_wait().unwrap() {
+                panic!("the server ended with {status}:\n{}", fs::read_to_string(&self.log).unwrap());
+            }
+            assert!(began.elapsed() < PATIENCE, "not ready:\n{}", fs::read_to_string(&self.log).unwrap());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        (process, began.elapsed())
+    }
+}
+
+/// A server that runs, or has.
+pub struct Process {
+    child: Child,
+    pub address: SocketAddr,
+    /// The file with its id, as long as it runs.
+    mark: PathBuf,
+}
+
+impl Process {
+    pub fn client(&self, key: &str) -> Client {
+        Client::new(self.address, Some(key))
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let _gone = fs::remove_file(&self.mark);
+    }
+
+    /// Tells it to stop.
+    pub fn terminate(&self) {
+        kill_process(self.id(), Signal::TERM).unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                let _gone = fs::remove_file(&self.mark);
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "the server goes on");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.kill();
+        }
+    }
+}
+
+/// Whether anything of a place is left running.
+pub fn is_running(pid: Pid) -> bool {
+    rustix::process::test_kill_process(pid).is_ok()
+}
+
+/// A path as a part of a URL.
+pub fn in_url(path: &Path) -> String {
+    path.display().to_string().replace('%', "%25").replace('/', "%2F")
+}

@@ -1,0 +1,311 @@
+//! Several servers on one PostgreSQL (design §4): what is done on one is seen on all, in one order, at once.
+
+use std::time::{Duration, Instant};
+
+use entente_core::ids::MessageId;
+use futures_util::future::join_all;
+
+use crate::harness::process::{KEY, Launch, Place};
+use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, talk};
+
+/// Two servers on one database, each knowing of the other.
+async fn two() -> (World, World) {
+    let setup = || Setup { live: true, ..Setup::default() };
+    let a = World::with(setup()).await;
+    let b = World::on(setup(), a.database.clone()).await;
+    (a, b)
+}
+
+async fn end(a: World, b: World) {
+    b.server.stop().await;
+    a.end().await;
+}
+
+async fn send(client: &Client, channel: &str, n: u64) -> Value {
+    let body = json!({ "sender": "agent.ada", "payload": { "n": n } });
+    client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
+}
+
+fn number(message: &Value) -> u32 {
+    message["id"].as_str().unwrap().parse::<MessageId>().unwrap().number()
+}
+
+fn quantiles(times: &mut [Duration]) -> (Duration, Duration) {
+    times.sort();
+    (times[times.len() / 2], times[times.len() * 99 / 100])
+}
+
+/// The part of a second within which the other server must have heard.
+const SOON: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
+    let (a, b) = two().await;
+    let ada = a.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let bob = b.any();
+    let mut of_intent = Sse::open(&bob, &format!("/subscribe/intents/{intent}")).await;
+    let mut of_channel = Sse::open(&bob, &format!("/channels/{channel}/subscribe")).await;
+    let mut of_all = Sse::open(&bob, "/subscribe").await;
+    let (mut one, mut many) = (Vec::new(), Vec::new());
+    for n in 0..200 {
+        let began = Instant::now();
+        send(&ada, &channel, n).await;
+        for stream in [&mut of_intent, &mut of_channel] {
+            assert_eq!(stream.next().await.data["payload"]["n"], n);
+            one.push(began.elapsed());
+        }
+        assert_eq!(of_all.next().await.data["payload"]["n"], n);
+        many.push(began.elapsed());
+        // Idle in between: nothing is under way that would wake the other server anyway.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (p50, p99) = quantiles(&mut one);
+    println!("from a send on one server to a stream of another: p50 {p50:?}, p99 {p99:?}");
+    assert!(p99 < Duration::from_millis(250), "p50 {p50:?}, p99 {p99:?}");
+    // A stream over many intents also waits for every older transaction of the cluster: here for the other tests'.
+    let (p50, p99) = quantiles(&mut many);
+    println!("from a send on one server to a stream of everything of another: p50 {p50:?}, p99 {p99:?}");
+    assert!(p50 < Duration::from_millis(250), "p50 {p50:?}, p99 {p99:?}");
+    drop((of_intent, of_channel, of_all));
+    end(a, b).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_on_one_server_is_woken_by_another() {
+    let (a, b) = two().await;
+    let ada = a.agent("agent.ada").await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    let waiting: Vec<_> = (0..10)
+        .map(|_| {
+            let (client, path) = (b.any(), format!("/channels/{channel}/messages?since=cur_0&wait=30"));
+            tokio::spawn(async move { client.get(&path).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let sent = send(&ada, &channel, 1).await;
+    let began = Instant::now();
+    for reply in join_all(waiting).await {
+        assert_eq!(reply.unwrap().ok(), json!([sent]));
+    }
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    // A question asked on one and answered on the other.
+    let (asker, path) = (b.any(), format!("/channels/{channel}/ask"));
+    let asked =
+        tokio::spawn(async move { asker.post(&path, json!({ "to": "agent.ada", "timeout": 30 })).await });
+    let found = ada.get(&format!("/channels/{channel}/messages?since=cur_1&wait=30")).await.ok();
+    let request = found[0]["id"].as_str().unwrap();
+    let reply = json!({ "sender": "agent.ada", "payload": { "answer": 42 } });
+    ada.post(&format!("/channels/{channel}/messages/{request}/reply"), reply).await.is(201);
+    let began = Instant::now();
+    assert_eq!(asked.await.unwrap().ok()["response"]["payload"]["answer"], 42);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    end(a, b).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_wake_up_costs_a_moment_and_no_message() {
+    // A server whose background tasks do not run tells nobody.
+    let mute = World::start().await;
+    let b = World::on(Setup { live: true, ..Setup::default() }, mute.database.clone()).await;
+    let ada = mute.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let mut of_intent = Sse::open(&b.any(), &format!("/subscribe/intents/{intent}")).await;
+    let mut of_all = Sse::open(&b.any(), "/subscribe").await;
+    let (_, quiet) = talk(&ada, json!({})).await;
+    let (poller, path) = (b.any(), format!("/channels/{quiet}/messages?since=cur_0&wait=30"));
+    // An intent that nobody follows but one who waits.
+    let polled = tokio::spawn(async move { poller.get(&path).await });
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    let began = Instant::now();
+    send(&ada, &channel, 1).await;
+    send(&ada, &quiet, 2).await;
+    assert_eq!(of_intent.next().await.data["payload"]["n"], 1);
+    assert_eq!(of_all.next_named("channel_message").await.data["payload"]["n"], 1);
+    assert_eq!(polled.await.unwrap().ok()[0]["payload"]["n"], 2);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    drop((of_intent, of_all));
+    b.server.stop().await;
+    mute.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
+    let (a, b) = two().await;
+    let (ada, admin) = (a.agent("agent.ada").await, a.admin().await);
+    let (intent, channel) = talk(&ada, json!({})).await;
+    // A key.
+    admin.post("/principals", json!({ "id": "agent.bob", "kind": "agent" })).await.is(201);
+    let made = admin.post("/principals/agent.bob/keys", json!({})).await.is(201);
+    let bob = b.client(made["key"].as_str().unwrap());
+    let mut stream = Sse::open(&bob, &format!("/subscribe/intents/{intent}")).await;
+    admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await.ok();
+    let began = Instant::now();
+    while bob.get(&format!("/intents/{intent}")).await.status != 401 {
+        assert!(began.elapsed() < SOON, "a revoked key opens the other server's door");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("a key revoked on one server is refused on another after {:?}", began.elapsed());
+    stream.breaks().await;
+    assert!(began.elapsed() < SOON, "its stream broke only after {:?}", began.elapsed());
+    // Access.
+    let cy = {
+        a.agent("agent.cy").await;
+        b.client("key-of-agent.cy")
+    };
+    let mut streams = [
+        Sse::open(&cy, &format!("/subscribe/intents/{intent}")).await,
+        Sse::open(&cy, &format!("/channels/{channel}/subscribe")).await,
+    ];
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let began = Instant::now();
+    for stream in &mut streams {
+        stream.breaks().await;
+    }
+    println!("access revoked on one server breaks streams of another after {:?}", began.elapsed());
+    assert!(began.elapsed() < SOON);
+    cy.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.cy" }))
+        .await
+        .refused(404, "not_found");
+    // A channel.
+    let (_, channel) = talk(&ada, json!({})).await;
+    let mut stream = Sse::open(&cy, &format!("/channels/{channel}/subscribe")).await;
+    ada.delete(&format!("/channels/{channel}")).await.ok();
+    let began = Instant::now();
+    stream.breaks().await;
+    assert!(began.elapsed() < SOON);
+    end(a, b).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_that_write_to_one_intent_make_one_line() {
+    let (a, b) = two().await;
+    let any = a.any();
+    let (intent, channel) = talk(&any, json!({ "options": { "audit": true } })).await;
+    let mut streams = vec![];
+    for world in [&a, &b] {
+        streams.push(Sse::open(&world.any(), &format!("/subscribe/intents/{intent}")).await);
+        streams.push(Sse::open(&world.any(), "/subscribe").await);
+    }
+    let began = Instant::now();
+    let talkers = (0..16).map(async |who: u64| {
+        let client = if who % 2 == 0 { a.any() } else { b.any() };
+        let mut sent = Vec::new();
+        for n in 0..20 {
+            // The same key on both servers at once: a client that retries elsewhere.
+            let once = client.once(&format!("{}-{n}", who / 2));
+            let body =
+                json!({ "sender": format!("agent.{}", who / 2), "payload": { "who": who / 2, "n": n } });
+            sent.push(once.post(&format!("/channels/{channel}/messages"), body).await.is(201));
+        }
+        sent
+    });
+    let sent: Vec<Vec<Value>> = join_all(talkers).await;
+    println!("two servers, one intent, {} sends in {:?}", 16 * 20, began.elapsed());
+    for pair in sent.chunks(2) {
+        assert_eq!(pair[0], pair[1], "both servers say the same of one request");
+    }
+    let listed = any.get(&format!("/channels/{channel}/messages")).await.ok();
+    assert_eq!(b.any().get(&format!("/channels/{channel}/messages")).await.ok(), listed);
+    let listed = listed.as_array().unwrap();
+    assert!(listed.iter().map(number).eq(1..=160), "lost, doubled or out of order");
+    for who in 0..8 {
+        let own =
+            listed.iter().filter(|m| m["payload"]["who"] == who).map(|m| m["payload"]["n"].as_u64().unwrap());
+        assert!(own.eq(0..20), "a client's own order");
+    }
+    for stream in &mut streams {
+        let said = stream.next_few(160).await;
+        assert!(said.iter().map(|event| &event.data["id"]).eq(listed.iter().map(|m| &m["id"])));
+    }
+    // Patches of one version, on both: one winner.
+    let patches = (0..16).map(async |n| {
+        let client = if n % 2 == 0 { a.any() } else { b.any() };
+        client.seen(&json!(1)).post(&format!("/intents/{intent}/state"), json!({ "state": { "n": n } })).await
+    });
+    let won = join_all(patches).await.iter().filter(|reply| reply.status == 200).count();
+    assert_eq!(won, 1);
+    drop(streams);
+    end(a, b).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_goes_on_at_another_server() {
+    let (a, b) = two().await;
+    let any = a.any();
+    let (intent, channel) = talk(&any, json!({})).await;
+    for path in [
+        format!("/subscribe/intents/{intent}"),
+        "/subscribe".to_owned(),
+        format!("/channels/{channel}/subscribe"),
+    ] {
+        let mut stream = Sse::open(&any, &path).await;
+        for n in 0..30 {
+            send(&any, &channel, n).await;
+            if n % 10 == 4 {
+                // What is on its way when the client leaves comes at the next server.
+                let next = if n == 14 { &a } else { &b };
+                stream = Sse::resume(&next.any(), &path, stream.last_id.as_deref()).await;
+            }
+            if n % 3 == 2 {
+                let said = stream.next_few(3).await;
+                assert!(
+                    said.iter().map(|event| event.data["payload"]["n"].as_u64().unwrap()).eq(n - 2..=n),
+                    "{path}"
+                );
+            }
+        }
+    }
+    end(a, b).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_a_server_is_killed_the_other_goes_on() {
+    let database = Cluster::get().fresh_database().await;
+    let url = Cluster::get().url(&database);
+    let places = [Place::new("node"), Place::new("node")];
+    let (mut a, _) = Launch::shared(&places[0], &url).start().await;
+    let (b, _) = Launch::shared(&places[1], &url).start().await;
+    let (intent, channel) = talk(&b.client(KEY), json!({})).await;
+    let mut stream = Sse::open(&b.client(KEY), &format!("/subscribe/intents/{intent}")).await;
+    let killed = a.client(KEY);
+    let busy = (0..6).map(async |who: u64| {
+        let client = killed.clone();
+        let mut acknowledged = Vec::new();
+        for n in 0.. {
+            let body = json!({ "sender": "agent.ada", "payload": { "who": who, "n": n } }).to_string();
+            match client.try_send("POST", &format!("/channels/{channel}/messages"), Some(body)).await {
+                Some(reply) => acknowledged.push(reply.is(201)["id"].clone()),
+                None => break,
+            }
+        }
+        acknowledged
+    });
+    let killing = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        a.kill();
+    };
+    let (acknowledged, ()) = tokio::join!(join_all(busy), killing);
+    // The other one writes to the same intent at once, in the same line.
+    let began = Instant::now();
+    send(&b.client(KEY), &channel, 1_000_000).await;
+    println!("the other server sends {:?} after the kill", began.elapsed());
+    assert!(began.elapsed() < SOON);
+    let mut heard = Vec::new();
+    loop {
+        let event = stream.next().await;
+        heard.push(event.data["id"].clone());
+        if event.data["payload"]["n"] == 1_000_000 {
+            break;
+        }
+    }
+    let acknowledged: Vec<Value> = acknowledged.into_iter().flatten().collect();
+    assert!(!acknowledged.is_empty());
+    assert!(acknowledged.iter().all(|id| heard.contains(id)), "an acknowledged message is lost");
+    let listed = b.client(KEY).get(&format!("/channels/{channel}/messages?since=cur_0")).await.ok();
+    assert!(listed.as_array().unwrap().iter().map(number).eq(1..=u32::try_from(heard.len()).unwrap()));
+    assert_eq!(
+        listed.as_array().unwrap().iter().map(|m| &m["id"]).collect::<Vec<_>>(),
+        heard.iter().collect::<Vec<_>>()
+    );
+}
