@@ -52,8 +52,12 @@ pub struct Principal {
     pub created_at: Timestamp,
 }
 
+/// The name under which the server itself acts: it closes what has run out, and tells of departures (RFC-0021 §7.2).
+/// Nobody else bears it, so that its notices cannot be forged.
+pub const HOUSE: &str = "entente";
+
 /// Checks the name of a principal, agent or role: 1 to [`NAME_BYTES`] bytes, no control characters, no blank at either
-/// end, and not one of the words that addressing gives a meaning (`*`, `role:…`, RFC-0021 §4).
+/// end, not one of the words that addressing gives a meaning (`*`, `role:…`, RFC-0021 §4), and not [`HOUSE`].
 ///
 /// # Errors
 /// [`Code::InvalidRequest`] at the body's `member`.
@@ -68,6 +72,8 @@ pub fn check_name(member: &str, name: &str) -> Result<(), Refusal> {
         "begins or ends with a blank"
     } else if name == "*" || name.starts_with("role:") {
         "is a word of addressing (`*` or `role:…`), not a name"
+    } else if name == HOUSE {
+        "is the server's own name"
     } else {
         return Ok(());
     };

@@ -12,6 +12,7 @@ use entente_core::ids::{EntryId, IntentId};
 use entente_core::intents::IntentStatus;
 use entente_core::keys::Scope;
 use entente_core::limits::ACL_ENTRIES;
+use entente_core::principals::HOUSE;
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -259,7 +260,7 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
         delete(&mut tx, &ids).await?;
         for entry in &ended {
-            line.record(ctx, Draft::of(Kind::AccessExpired, "entente", described(entry)));
+            line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
             expired += 1;
         }
         line.save(&mut tx).await?;
@@ -276,7 +277,8 @@ pub(crate) fn described(entry: &Entry) -> serde_json::Value {
     })
 }
 
-fn check_room(entries: usize) -> Result<(), Refusal> {
+/// Whether a list may have this many entries.
+pub(crate) fn check_room(entries: usize) -> Result<(), Refusal> {
     if entries <= ACL_ENTRIES {
         return Ok(());
     }
@@ -321,7 +323,7 @@ impl TryFrom<EntryRow> for Entry {
 }
 
 /// The list as it counts at this moment.
-async fn load(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Acl> {
+pub(crate) async fn load(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Acl> {
     let word = sqlx::query_scalar!(
         "-- access::policy
          SELECT default_policy FROM acls WHERE intent_id = $1",

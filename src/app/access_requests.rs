@@ -115,6 +115,7 @@ pub async fn decide(
                 expires_at,
                 reason,
             };
+            access::check_room(access::load(&mut tx, intent_id, now).await?.entries.len() + 1)?;
             let entry = law::grant(ask, intent_id, decided_by, EntryId::mint(now, &*ctx.chance), now)?;
             access::insert(&mut tx, std::slice::from_ref(&entry)).await?;
             request.status = RequestStatus::Approved;

@@ -10,6 +10,7 @@ use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{ChannelId, IntentId};
 use entente_core::keys::Scope;
+use entente_core::principals::HOUSE;
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -84,7 +85,7 @@ pub(crate) async fn open(
             .into());
         }
         // Its time ran out and no sweep has come by yet.
-        close(conn, ctx, line, &open, CloseReason::TtlExpired, "entente").await?;
+        close(conn, ctx, line, &open, CloseReason::TtlExpired, HOUSE).await?;
     }
     insert(conn, &channel).await?;
     line.record(ctx, Draft::of(Kind::ChannelCreated, agent, described(&channel)));

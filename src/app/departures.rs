@@ -9,6 +9,7 @@ use entente_core::events::{Draft as EventDraft, Kind};
 use entente_core::ids::{ChannelId, IntentId};
 use entente_core::messages::{Draft, Message, MessageType, Ruling};
 use entente_core::payload::Payload;
+use entente_core::principals::HOUSE;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -16,9 +17,6 @@ use super::agents::{changed, find, require_keeper, save};
 use super::lines::Line;
 use super::sends::say;
 use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
-
-/// Who speaks when the house itself has something to say on a channel.
-const HOUSE: &str = "entente";
 
 /// Deregisters an agent: it leaves every open channel's members, requests that wait for it alone expire, and those
 /// channels get a notify. Doing it again changes nothing.

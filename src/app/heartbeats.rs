@@ -11,6 +11,7 @@ use entente_core::agents::Agent;
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
+use entente_core::principals::HOUSE;
 
 use super::agents::{changed, find, save, shown, suspects};
 use super::lines::Line;
@@ -134,7 +135,7 @@ pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         }
         let next = Agent { status, version: agent.version + 1, ..agent.clone() };
         save(&mut tx, &next).await?;
-        line.record(ctx, changed(&agent, &next, "entente"));
+        line.record(ctx, changed(&agent, &next, HOUSE));
         line.save(&mut tx).await?;
         tx.commit().await?;
         ctx.feed.news(IntentId::HOUSE);

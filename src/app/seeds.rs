@@ -4,6 +4,7 @@ use entente_core::canonical::sha256;
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::ids::{IntentId, KeyId};
 use entente_core::keys::{self as law, Key, KeyAsk, Presented, Scope};
+use entente_core::principals::HOUSE;
 use entente_core::principals::{Kind, Principal};
 use serde_json::json;
 
@@ -68,7 +69,7 @@ async fn plant(
     if find_by_public_id(&mut tx, public_id).await?.is_some() {
         return Ok(None);
     }
-    let by = "entente".to_owned();
+    let by = HOUSE.to_owned();
     let principal = Principal {
         id: principal_id.to_owned(),
         kind,

@@ -7,6 +7,8 @@
 mod access;
 mod agents;
 mod asks;
+mod audits;
+mod batches;
 mod channels;
 mod cli;
 mod concurrency;
@@ -25,6 +27,7 @@ mod openapi;
 mod powers;
 mod principals;
 mod rates;
+mod reading;
 mod readme;
 mod revocations;
 mod seeds;

@@ -189,7 +189,7 @@ async fn two_servers_that_write_to_one_intent_make_one_line() {
     }
     let began = Instant::now();
     let talkers = (0..16).map(async |who: u64| {
-        let client = if who % 2 == 0 { a.any() } else { b.any() };
+        let client = if who.is_multiple_of(2) { a.any() } else { b.any() };
         let mut sent = Vec::new();
         for n in 0..20 {
             // The same key on both servers at once: a client that retries elsewhere.

@@ -5,6 +5,7 @@ use entente_core::channels::{Channel, ChannelStatus, CloseReason};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind};
 use entente_core::ids::ChannelId;
+use entente_core::principals::HOUSE;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -73,7 +74,7 @@ pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             // It was spoken on since this look was set: look again when it is really due.
             rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
         } else {
-            close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, "entente").await?;
+            close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, HOUSE).await?;
             line.save(&mut tx).await?;
             closed += 1;
         }

@@ -200,3 +200,13 @@ pub async fn talk(client: &Client, options: Value) -> (String, String) {
     let channel = client.post(&format!("/intents/{intent}/channels"), ask).await.is(201);
     (intent, channel["id"].as_str().unwrap().to_owned())
 }
+
+/// The ids of a list.
+pub fn ids(list: &Value) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Sends a message to a channel; the message.
+pub async fn send(client: &Client, channel: &str, body: Value) -> Value {
+    client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
+}

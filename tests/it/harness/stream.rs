@@ -117,7 +117,7 @@ impl Sse {
     /// Reads for a while; the comments and other fields that came are in [`Self::other`].
     pub async fn idle(&mut self, time: Duration) {
         let read = async { while self.read().await {} };
-        assert!(!timeout(time, read).await.is_ok(), "the stream ended")
+        assert!(timeout(time, read).await.is_err(), "the stream ended");
     }
 
     /// Requires that nothing comes for a while.

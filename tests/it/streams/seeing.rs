@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{count, live, names, numbers, send};
-use crate::harness::{Sse, json, talk};
+use crate::harness::{Sse, World, json, talk};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directed_message_is_shown_to_its_parties_and_the_managers_alone() {
@@ -127,5 +127,19 @@ async fn a_stream_needs_the_scope_of_what_it_shows() {
     assert_eq!(numbers(&messages_alone.next_few(2).await), [0, 1]);
     assert_eq!(numbers(&all.next_few(2).await), [0, 1]);
     events_alone.silent(Duration::from_millis(50)).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_of_many_lines_is_one_frame() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let mut stream = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
+    // Payloads are kept letter by letter, line breaks between their members included.
+    let body = "{\"sender\":\"agent.ada\",\"payload\":{\n  \"a\": 1,\r\n  \"b\": [\n    2\n  ]\n}}";
+    ada.send("POST", &format!("/channels/{channel}/messages"), Some(body.to_owned())).await.is(201);
+    let heard = stream.next_named("channel_message").await;
+    assert_eq!(heard.data["payload"], json!({ "a": 1, "b": [2] }));
     world.end().await;
 }

@@ -1,0 +1,57 @@
+//! Audited channels (RFC-0021 §6): messages in the hash chain.
+
+use crate::harness::{Setup, World, json, send, talk};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audited_messages_are_in_the_log() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let body = json!({
+        "sender": "agent.ada", "to": "agent.bob", "message_type": "request", "payload": { "question": "v?" },
+        "metadata": { "trace_id": trace, "parent_event_id": "evt_x" }
+    });
+    let message = send(&ada, &channel, body).await;
+    let events = ada.get(&format!("/intents/{intent}/events?event_type=channel.message")).await.ok();
+    let event = &events[0];
+    assert_eq!(event["actor"], "agent.ada");
+    assert_eq!(event["trace_id"], trace);
+    assert_eq!(event["parent_event_id"], "evt_x");
+    let payload = json!({
+        "channel_id": channel, "channel_name": "talk", "message_id": message["id"], "message_type": "request",
+        "to": "agent.bob", "payload": { "question": "v?" }
+    });
+    assert_eq!(event["payload"], payload);
+    assert_eq!(
+        ada.get(&format!("/intents/{intent}/events?trace_id={trace}")).await.ok().as_array().unwrap().len(),
+        1
+    );
+    // What cannot be hashed without loss is refused, not half sent.
+    let messages = format!("/channels/{channel}/messages");
+    let big = r#"{"sender":"agent.ada","payload":{"n":9007199254740993}}"#.to_owned();
+    ada.send("POST", &messages, Some(big)).await.refused(422, "unprocessable");
+    let endless = r#"{"sender":"agent.ada","payload":{"n":1e999}}"#.to_owned();
+    ada.send("POST", &messages, Some(endless)).await.refused(422, "unprocessable");
+    assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 1);
+    let verified = ada.get(&format!("/intents/{intent}/events/verify")).await.ok();
+    assert_eq!(verified["chain_valid"], true);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_event_can_have_the_rfcs_name() {
+    let settings = vec![("ENTENTE_AUDIT_EVENT_TYPE", "channel_message")];
+    let world = World::with(Setup { settings, live: false }).await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
+    let events = format!("/intents/{intent}/events?limit=1");
+    assert_eq!(ada.get(&events).await.ok()[0]["event_type"], "channel_message");
+    // The SDK, which cannot read that, gets a comment and the true name.
+    let sdk = ada.acting_as("agent.ada").with("user-agent", "python-httpx/0.27.0");
+    let shown = sdk.get(&events).await.ok();
+    assert_eq!(shown[0]["event_type"], "comment");
+    assert_eq!(shown[0]["original_event_type"], "channel_message");
+    world.end().await;
+}
