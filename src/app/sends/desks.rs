@@ -74,6 +74,12 @@ impl Desks {
         if self.desks.len() > DESKS {
             self.desks.clear();
         }
+        for command in commands {
+            let crowded = |desk: &Desk| desk.channels.len() >= PER_DESK || desk.standings.len() >= PER_DESK;
+            if self.desks.get(&command.intent_id).is_some_and(crowded) {
+                self.desks.remove(&command.intent_id);
+            }
+        }
         let mut round = Round::default();
         self.load_channels(conn, commands, &mut round).await?;
         load_holders(conn, commands, &mut round).await?;
@@ -121,9 +127,13 @@ impl Desks {
                 .get(&command.intent_id)
                 .is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
         };
+        // All of an intent's channels, if one of them is not known: the desk begins anew when the line has gone on, and a
+        // channel that was on it would otherwise be taken for one that does not exist.
+        let strange: HashSet<IntentId> =
+            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
         let mut ids: Vec<uuid::Uuid> = commands
             .iter()
-            .filter(|command| !known(command))
+            .filter(|command| strange.contains(&command.intent_id))
             .map(|command| command.channel_id.uuid())
             .collect();
         if ids.is_empty() {
@@ -181,9 +191,7 @@ impl Desks {
 
     /// Adds a channel to its intent's desk, or begins the desk anew if the line has gone on since.
     fn remember(&mut self, intent: IntentId, tail: Tail, created_by: String, listed: bool, channel: Channel) {
-        let current = self.desks.get(&intent).is_some_and(|desk| {
-            desk.tail.seq == tail.seq && desk.channels.len() < PER_DESK && desk.standings.len() < PER_DESK
-        });
+        let current = self.desks.get(&intent).is_some_and(|desk| desk.tail.seq == tail.seq);
         if !current {
             let desk = Desk { tail, channels: HashMap::new(), created_by, listed, standings: HashMap::new() };
             self.desks.insert(intent, desk);
