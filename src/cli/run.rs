@@ -111,7 +111,8 @@ pub(super) async fn start(
         let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
         (private.options(), Some(private))
     };
-    match Server::start(Parts { seeded_keys, ..Parts::real(config, database) }).await {
+    let starting = Server::start(Parts { seeded_keys, ..Parts::real(config, database) });
+    match keeping(private.as_ref(), starting).await {
         Ok(server) => Ok((server, private)),
         Err(failure) => {
             if let Some(private) = private {
@@ -119,6 +120,15 @@ pub(super) async fn start(
             }
             Err(failure.into())
         }
+    }
+}
+
+/// Does something while the private `PostgreSQL`, if there is one, is kept running.
+async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T>) -> T {
+    let Some(private) = private else { return something.await };
+    tokio::select! {
+        done = something => done,
+        never = private.keep() => match never {},
     }
 }
 
@@ -132,7 +142,7 @@ async fn run(server: Server, private: Option<Private>) -> Done {
             _ = interrupt.recv() => {}
         }
     };
-    told().await;
+    keeping(private.as_ref(), told()).await;
     let stopped = async {
         server.stop().await;
         match private {
