@@ -11,6 +11,7 @@ mod events;
 mod harness;
 mod intents;
 mod keys;
+mod ledger;
 mod messages;
 mod nodes;
 mod streams;
