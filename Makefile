@@ -52,7 +52,7 @@ bench: setup ## Load runs beside PostgreSQL itself; the table goes to bench-resu
 	cargo bench --bench load
 
 soak: setup ## The crash ledger for longer: 200 kills
-	ENTENTE_KILLS=200 cargo test --release --test it -- --ignored --nocapture soak
+	ENTENTE_KILLS=200 cargo test --release --test it -- --nocapture ledger::
 
 clean: ## Remove what was built; a private PostgreSQL's data stays
 	cargo clean

@@ -144,7 +144,8 @@ const CHANCE_BITS: u32 = 70;
 
 /// A new ULID: the time of birth to the microsecond, and 70 bits of chance.
 fn mint(at: Timestamp, chance: &dyn Chance) -> Uuid {
-    let micros = u128::from(at.timestamp_subsec_micros() % 1_000);
+    // A time before 1970 counts as 1970, to the microsecond.
+    let micros = if at.timestamp() < 0 { 0 } else { u128::from(at.timestamp_subsec_micros() % 1_000) };
     let tail = (micros << CHANCE_BITS) | (chance.bits() & ((1 << CHANCE_BITS) - 1));
     Uuid::from_bytes(Ulid::from_parts(millis(at), tail).to_bytes())
 }

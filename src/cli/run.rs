@@ -120,7 +120,8 @@ pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
 /// Starts a server, and a private PostgreSQL for it if it has no other.
 pub(super) async fn start(config: Config, seeded_keys: bool) -> Result<(Server, Option<Private>), Failure> {
     let Database { options: database, private } = database(&config).await?;
-    match Server::start(Parts { seeded_keys, ..Parts::real(config, database) }).await {
+    let starting = Server::start(Parts { seeded_keys, ..Parts::real(config, database) });
+    match Box::pin(keeping(private.as_ref(), starting)).await {
         Ok(server) => Ok((server, private)),
         Err(failure) => {
             if let Some(private) = private {
@@ -128,6 +129,15 @@ pub(super) async fn start(config: Config, seeded_keys: bool) -> Result<(Server, 
             }
             Err(failure.into())
         }
+    }
+}
+
+/// Does something while the private `PostgreSQL`, if there is one, is kept running.
+async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T>) -> T {
+    let Some(private) = private else { return something.await };
+    tokio::select! {
+        done = something => done,
+        never = private.keep() => match never {},
     }
 }
 
@@ -141,7 +151,7 @@ async fn run(server: Server, private: Option<Private>) -> Done {
             _ = interrupt.recv() => {}
         }
     };
-    told().await;
+    keeping(private.as_ref(), told()).await;
     let stopped = async {
         server.stop().await;
         match private {

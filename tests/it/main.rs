@@ -21,6 +21,7 @@ mod heartbeats;
 mod house_rules;
 mod intents;
 mod keys;
+mod ledger;
 mod messages;
 mod nodes;
 mod openapi;

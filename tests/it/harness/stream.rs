@@ -46,6 +46,16 @@ impl Sse {
 
     /// Opens a stream after a frame.
     pub async fn resume(client: &Client, path: &str, last: Option<&str>) -> Self {
+        let stream = Self::begin(client, path, last).await.unwrap_or_else(|e| panic!("{path}: {e:?}"));
+        stream.unwrap_or_else(|answer| panic!("{path}: {answer}"))
+    }
+
+    /// As [`Self::resume`], from a server that may not be there.
+    pub async fn try_resume(client: &Client, path: &str, last: Option<&str>) -> Option<Self> {
+        Self::begin(client, path, last).await.ok()?.ok()
+    }
+
+    async fn begin(client: &Client, path: &str, last: Option<&str>) -> reqwest::Result<Result<Self, String>> {
         let mut request = http().get(format!("{}{path}", client.base));
         for (name, value) in client.headers() {
             request = request.header(name, value);
@@ -53,8 +63,10 @@ impl Sse {
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
-        let response = request.send().await.unwrap();
-        assert_eq!(response.status(), 200, "{path}: {}", response.text().await.unwrap());
+        let response = request.send().await?;
+        if response.status() != 200 {
+            return Ok(Err(response.text().await?));
+        }
         assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
         assert_eq!(response.headers()["cache-control"], "no-cache");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
@@ -68,9 +80,16 @@ impl Sse {
         };
         // The greeting: whatever is sent after it is heard.
         while stream.other.is_empty() {
-            assert!(stream.read().await, "the stream ended before it began");
+            if !stream.read().await {
+                return Ok(Err("the stream ended before it began".to_owned()));
+            }
         }
-        stream
+        Ok(Ok(stream))
+    }
+
+    /// Whether it has ended, and not by breaking.
+    pub fn ended_cleanly(&self) -> bool {
+        self.broken == Some(false)
     }
 
     /// The next frame, which must come.

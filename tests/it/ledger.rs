@@ -1,0 +1,228 @@
+//! The crash ledger: clients send, streams follow and a poller polls while the server and its PostgreSQL are killed with
+//! SIGKILL again and again. Afterwards what was acknowledged is there: once, in order, and everybody heard all of it.
+//!
+//! `make soak` runs it for 200 kills: `ENTENTE_KILLS=200`.
+
+mod readers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use entente_core::ids::MessageId;
+use futures_util::future::join_all;
+
+use self::readers::{Heard, follow, poll};
+use crate::harness::process::{KEY, Launch, Place, Process};
+use crate::harness::{Client, Sse, Value, json, talk};
+
+/// Kills when nothing is said.
+const KILLS: u32 = 20;
+/// Of how many kills one is of PostgreSQL alone, and one of both at once.
+const OF_POSTGRES: u32 = 4;
+/// Clients that send.
+const CLIENTS: u64 = 8;
+/// How long a client tries to get one message acknowledged, and a reader to hear the last one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What every task of the test knows.
+pub struct Run {
+    /// Whether the killing is over.
+    pub done: AtomicBool,
+    /// How often something was tried again.
+    pub retries: AtomicU64,
+}
+
+impl Run {
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+/// One acknowledged message: what the ledger holds.
+struct Entry {
+    who: u64,
+    n: u64,
+    id: String,
+}
+
+/// Sends until the killing is over; each message until it is acknowledged, with the same key each time.
+async fn send(run: Arc<Run>, client: Client, channel: String, who: u64) -> Vec<Entry> {
+    let mut ledger = Vec::new();
+    for n in 0.. {
+        if run.is_done() {
+            break;
+        }
+        let body = json!({ "sender": format!("agent.{who}"), "payload": { "who": who, "n": n } }).to_string();
+        let once = client.once(&format!("{who}-{n}"));
+        let began = Instant::now();
+        let id = loop {
+            let reply =
+                once.try_send("POST", &format!("/channels/{channel}/messages"), Some(body.clone())).await;
+            match reply {
+                Some(reply) if reply.status == 201 => break reply.json()["id"].as_str().unwrap().to_owned(),
+                Some(reply) => {
+                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text)
+                }
+                None => {}
+            }
+            assert!(began.elapsed() < PATIENCE, "never acknowledged");
+            run.retries.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        ledger.push(Entry { who, n, id });
+    }
+    ledger
+}
+
+/// A pause of some length: kills must meet the server in every state, and differ from run to run.
+fn pause(chance: &mut u64) -> Duration {
+    *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    Duration::from_millis(100 + (*chance >> 33) % 500)
+}
+
+/// Kills again and again; what was killed comes back by itself or is started anew.
+async fn kill_repeatedly(place: &Place, launch: &Launch, mut server: Process, kills: u32) -> Process {
+    let mut chance = u64::from(std::process::id()) ^ 0x5DEE_CE66_D1CE_4E5B;
+    println!("the seed of this run's pauses is {chance}");
+    let (mut slowest, mut killed) = (Duration::ZERO, [0, 0, 0]);
+    for kill in 0..kills {
+        tokio::time::sleep(pause(&mut chance)).await;
+        if kill % OF_POSTGRES == 1 {
+            // The server goes on and starts it again.
+            assert!(place.kill_postgres());
+            killed[1] += 1;
+            // Long enough for the server to notice, and sometimes not.
+            tokio::time::sleep(pause(&mut chance)).await;
+            continue;
+        }
+        if kill % OF_POSTGRES == 3 {
+            place.kill_postgres();
+            killed[2] += 1;
+        } else {
+            killed[0] += 1;
+        }
+        server.kill();
+        let (next, took) = launch.start().await;
+        slowest = slowest.max(took);
+        server = next;
+    }
+    println!(
+        "killed {} times the server, {} times PostgreSQL, {} times both; ready again within {slowest:?}",
+        killed[0], killed[1], killed[2]
+    );
+    server
+}
+
+#[expect(clippy::disallowed_methods, reason = "how often to kill is the test's own setting")]
+fn kills() -> u32 {
+    std::env::var("ENTENTE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
+    let began = Instant::now();
+    let place = Place::new("ledger");
+    let launch = Launch::private(&place);
+    let (server, took) = launch.start().await;
+    println!("first start: {took:?}");
+    let any = server.client(KEY);
+    let options = json!({ "options": { "audit": true, "max_messages": 1_000_000 } });
+    let (intent, channel) = talk(&any, options).await;
+    let run = Arc::new(Run { done: AtomicBool::new(false), retries: AtomicU64::new(0) });
+    let paths = [
+        format!("/subscribe/intents/{intent}"),
+        format!("/channels/{channel}/subscribe"),
+        "/subscribe".to_owned(),
+    ];
+    let mut readers = Vec::new();
+    for path in paths {
+        // Open before anything is sent: they are to hear all of it.
+        let stream = Sse::open(&any, &path).await;
+        readers.push(tokio::spawn(follow(Arc::clone(&run), server.client(KEY), path, stream)));
+    }
+    readers.push(tokio::spawn(poll(Arc::clone(&run), server.client(KEY), channel.clone())));
+    let senders: Vec<_> = (0..CLIENTS)
+        .map(|who| tokio::spawn(send(Arc::clone(&run), server.client(KEY), channel.clone(), who)))
+        .collect();
+    let _server = kill_repeatedly(&place, &launch, server, kills()).await;
+    run.done.store(true, Ordering::Release);
+    let ledger: Vec<Entry> = join_all(senders).await.into_iter().flat_map(Result::unwrap).collect();
+    let listed = check_channel(&any, &channel, &ledger).await;
+    for reader in readers {
+        let heard =
+            tokio::time::timeout(PATIENCE, reader).await.expect("a reader never heard the end").unwrap();
+        check_reader(&heard, &listed);
+    }
+    check_log(&any, &intent, listed.len()).await;
+    println!(
+        "{} messages acknowledged, {} attempts repeated, {:?}",
+        ledger.len(),
+        run.retries.load(Ordering::Relaxed),
+        began.elapsed()
+    );
+}
+
+/// Requires that the channel has the ledger's messages and no others, each once, numbered without gaps, each client's in
+/// its own order; their ids in order.
+async fn check_channel(client: &Client, channel: &str, ledger: &[Entry]) -> Vec<String> {
+    let (mut cursor, mut listed): (String, Vec<Value>) = ("cur_0".to_owned(), Vec::new());
+    loop {
+        let page = client.get(&format!("/channels/{channel}/messages?since={cursor}")).await;
+        page.header("entente-next-cursor").clone_into(&mut cursor);
+        let page = page.ok();
+        if page == json!([]) {
+            break;
+        }
+        listed.extend(page.as_array().unwrap().iter().cloned());
+    }
+    let number = |m: &Value| m["id"].as_str().unwrap().parse::<MessageId>().unwrap().number();
+    assert!(
+        listed.iter().map(number).eq(1..=u32::try_from(listed.len()).unwrap()),
+        "the numbers have gaps or doubles"
+    );
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    for message in &listed {
+        let (who, n) =
+            (message["payload"]["who"].as_u64().unwrap(), message["payload"]["n"].as_u64().unwrap());
+        let expected = next.entry(who).or_default();
+        assert_eq!(n, *expected, "client {who}: doubled, lost or out of order");
+        *expected += 1;
+    }
+    let of: HashMap<(u64, u64), &str> = listed
+        .iter()
+        .map(|m| {
+            (
+                (m["payload"]["who"].as_u64().unwrap(), m["payload"]["n"].as_u64().unwrap()),
+                m["id"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        listed.len(),
+        ledger.len(),
+        "every message was acknowledged in the end, and no other is there"
+    );
+    for entry in ledger {
+        assert_eq!(of.get(&(entry.who, entry.n)), Some(&entry.id.as_str()), "acknowledged and not there");
+    }
+    listed.iter().map(|m| m["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn check_reader(heard: &Heard, listed: &[String]) {
+    println!("{}: {} messages, broken off {} times", heard.who, heard.ids.len(), heard.breaks);
+    for (index, (heard_id, listed_id)) in heard.ids.iter().zip(listed).enumerate() {
+        assert_eq!(heard_id, listed_id, "{}: message {index} of {} is another", heard.who, listed.len());
+    }
+    assert_eq!(heard.ids.len(), listed.len(), "{}: not each message once", heard.who);
+    assert!(heard.breaks > 0, "{}: it was never broken off: the test proves nothing", heard.who);
+}
+
+/// Requires that the chain verifies and has every message of the audited channel.
+async fn check_log(client: &Client, intent: &str, messages: usize) {
+    let verified = client.get(&format!("/intents/{intent}/events/verify")).await.ok();
+    assert_eq!((&verified["chain_valid"], &verified["breaks"]), (&json!(true), &json!([])));
+    // And the intent's and the channel's own creation.
+    assert_eq!(verified["event_count"], messages + 2);
+}
