@@ -116,31 +116,30 @@ impl Desks {
         round.holders.iter().filter(holds).map(|agent| agent.agent_id.clone()).collect()
     }
 
+    /// All channels of those intents of which one is not known: the desk begins anew when the line has gone on, and a
+    /// channel that was on it would otherwise be taken for one that does not exist.
+    fn strange(&self, commands: &[&Command]) -> Vec<uuid::Uuid> {
+        let known = |command: &&&Command| {
+            let desk = self.desks.get(&command.intent_id);
+            desk.is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
+        };
+        let strange: HashSet<IntentId> =
+            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
+        let of_strange = commands.iter().filter(|command| strange.contains(&command.intent_id));
+        let ids: HashSet<uuid::Uuid> = of_strange.map(|command| command.channel_id.uuid()).collect();
+        ids.into_iter().collect()
+    }
+
     async fn load_channels(
         &mut self,
         conn: &mut PgConnection,
         commands: &[&Command],
         round: &mut Round,
     ) -> Outcome<()> {
-        let known = |command: &&&Command| {
-            self.desks
-                .get(&command.intent_id)
-                .is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
-        };
-        // All of an intent's channels, if one of them is not known: the desk begins anew when the line has gone on, and a
-        // channel that was on it would otherwise be taken for one that does not exist.
-        let strange: HashSet<IntentId> =
-            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
-        let mut ids: Vec<uuid::Uuid> = commands
-            .iter()
-            .filter(|command| strange.contains(&command.intent_id))
-            .map(|command| command.channel_id.uuid())
-            .collect();
+        let ids = self.strange(commands);
         if ids.is_empty() {
             return Ok(());
         }
-        ids.sort_unstable();
-        ids.dedup();
         let rows = sqlx::query!(
             r#"-- desks::channels
              SELECT c.id AS "id!", c.intent_id AS "intent_id!", c.task_id, c.name AS "name!",
