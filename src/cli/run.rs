@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use entente_core::principals::Kind;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Done;
 use crate::app::keys::NewKey;
-use crate::app::seeds;
+use crate::app::seeds::{self, Seed};
 use crate::config::Config;
 use crate::db::{self, private::Private};
 use crate::startup::{Parts, Server, StartError};
@@ -25,28 +25,40 @@ pub struct Dev {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Make a principal with this literal key, for local use; may be repeated
-    #[arg(long, value_name = "KIND:ID=SECRET", value_parser = Seed::parse)]
+    #[arg(long, value_name = "KIND:ID=SECRET", value_parser = parse_seed)]
     seed: Vec<Seed>,
 }
 
-/// A principal with a literal key.
-#[derive(Debug, Clone)]
-struct Seed {
-    kind: Kind,
-    id: String,
-    secret: String,
+/// Reads KIND:ID=SECRET.
+fn parse_seed(text: &str) -> Result<Seed, String> {
+    let wrong = || "must be KIND:ID=SECRET with the kind human, agent or service".to_owned();
+    let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (id, secret) = rest.split_once('=').ok_or_else(wrong)?;
+    let kind = Kind::parse(kind).ok_or_else(wrong)?;
+    if id.is_empty() || secret.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Seed { kind, id: id.to_owned(), secret: secret.to_owned() })
 }
 
-impl Seed {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || "must be KIND:ID=SECRET with the kind human, agent or service".to_owned();
-        let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
-        let (id, secret) = rest.split_once('=').ok_or_else(wrong)?;
-        let kind = Kind::parse(kind).ok_or_else(wrong)?;
-        if id.is_empty() || secret.is_empty() {
-            return Err(wrong());
+/// The signals that tell a server to stop: SIGTERM and Ctrl-C. They are listened to from the first moment on, so that
+/// one that comes while the server starts leaves nothing behind either.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Resolves when the server is told to stop.
+    async fn told(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        Ok(Self { kind, id: id.to_owned(), secret: secret.to_owned() })
     }
 }
 
@@ -59,12 +71,13 @@ pub async fn serve() -> Done {
             .into());
     }
     telemetry::init(&config);
-    let (server, private) = start(config, false).await?;
+    let mut signals = Signals::listen()?;
+    let (server, private) = start(config, Vec::new(), &mut signals).await?;
     if let Some(new) = seeds::bootstrap(&server.ctx).await? {
         announce("This is the first start. The bootstrap key, shown only now, may do everything:", &new);
     }
     println!("Entente listens on http://{}", server.address);
-    run(server, private).await
+    run(server, private, signals).await
 }
 
 /// Runs a server for development.
@@ -81,16 +94,14 @@ pub async fn dev(arguments: Dev) -> Done {
         .into());
     }
     telemetry::init(&config);
-    let (server, private) = start(config, !arguments.seed.is_empty()).await?;
-    for seed in &arguments.seed {
-        seeds::seed(&server.ctx, seed.kind, &seed.id, &seed.secret).await?;
-    }
+    let mut signals = Signals::listen()?;
+    let (server, private) = start(config, arguments.seed, &mut signals).await?;
     if let Some(new) = seeds::development(&server.ctx).await? {
         announce("A key for this run, which may do everything and act as anybody:", &new);
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
     println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", server.address);
-    run(server, private).await
+    run(server, private, signals).await
 }
 
 fn announce(what: &str, new: &NewKey) {
@@ -100,25 +111,30 @@ fn announce(what: &str, new: &NewKey) {
 }
 
 /// Starts a server, and a private `PostgreSQL` for it if it has no other.
-pub(super) async fn start(
+async fn start(
     config: Config,
-    seeded_keys: bool,
+    seeds: Vec<Seed>,
+    signals: &mut Signals,
 ) -> Result<(Server, Option<Private>), Box<dyn std::error::Error + Send + Sync>> {
     let (database, private) = if let Some(url) = &config.database_url {
-        (db::options(url).map_err(|_may_hold_a_password| StartError::Url)?, None)
+        (db::options(url).ok_or(StartError::Url)?, None)
     } else {
         let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
         let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
         (private.options(), Some(private))
     };
-    let starting = Server::start(Parts { seeded_keys, ..Parts::real(config, database) });
-    match keeping(private.as_ref(), starting).await {
-        Ok(server) => Ok((server, private)),
-        Err(failure) => {
+    let parts = Parts { seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
+    let started = tokio::select! {
+        started = keeping(private.as_ref(), Server::start(parts)) => started.map_err(Into::into),
+        () = signals.told() => Err("told to stop before it was ready".into()),
+    };
+    match (started, private) {
+        (Ok(server), private) => Ok((server, private)),
+        (Err(failure), private) => {
             if let Some(private) = private {
                 private.stop().await?;
             }
-            Err(failure.into())
+            Err(failure)
         }
     }
 }
@@ -133,16 +149,8 @@ async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T
 }
 
 /// Waits for SIGTERM or Ctrl-C, then stops everything in order. A second signal ends the process at once.
-async fn run(server: Server, private: Option<Private>) -> Done {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut told = async || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    keeping(private.as_ref(), told()).await;
+async fn run(server: Server, private: Option<Private>, mut signals: Signals) -> Done {
+    keeping(private.as_ref(), signals.told()).await;
     let stopped = async {
         server.stop().await;
         match private {
@@ -152,6 +160,6 @@ async fn run(server: Server, private: Option<Private>) -> Done {
     };
     tokio::select! {
         stopped = stopped => Ok(stopped?),
-        () = told() => Err("told to stop a second time: ending at once".into()),
+        () = signals.told() => Err("told to stop a second time: ending at once".into()),
     }
 }
