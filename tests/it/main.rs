@@ -14,4 +14,5 @@ mod keys;
 mod ledger;
 mod messages;
 mod nodes;
+mod outage;
 mod streams;
