@@ -121,9 +121,13 @@ impl Desks {
                 .get(&command.intent_id)
                 .is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
         };
+        // If the line has gone on since, its desk is begun anew: so whatever the commands need of an intent is read, and
+        // at one moment, when anything is.
+        let incomplete: HashSet<IntentId> =
+            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
         let mut ids: Vec<uuid::Uuid> = commands
             .iter()
-            .filter(|command| !known(command))
+            .filter(|command| incomplete.contains(&command.intent_id))
             .map(|command| command.channel_id.uuid())
             .collect();
         if ids.is_empty() {
