@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{Extensions, ServerHandle};
@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
 use crate::app::{AppError, Ctx, Grants, Settings, keys};
 use crate::background;
@@ -47,6 +48,12 @@ const HOUSE_CONNECTIONS: u32 = 5;
 
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
+
+/// Without a request for this long, a server that stops takes it that all busy clients have been told.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// How long it waits for that at the most.
+const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long tasks may take to end once nothing more is asked of them.
 const TASKS_END: Duration = Duration::from_secs(10);
@@ -91,6 +98,8 @@ pub struct Parts {
     pub chance: Arc<dyn Chance>,
     /// Whether literal keys are accepted (`entente dev --seed`).
     pub seeded_keys: bool,
+    /// Principals with literal keys that are there before the first request is answered.
+    pub seeds: Vec<Seed>,
     /// Whether background tasks run; a test steps them itself.
     pub background: bool,
 }
@@ -105,6 +114,7 @@ impl Parts {
             clock: Arc::new(SystemClock),
             chance: Arc::new(OsChance::default()),
             seeded_keys: false,
+            seeds: Vec::new(),
             background: true,
         }
     }
@@ -118,6 +128,9 @@ pub struct Server {
     pub ctx: Ctx,
     tasks: Tasks,
     http: ServerHandle,
+    /// The listening socket, to close it before anything else.
+    gate: TcpListener,
+    arrivals: Arc<AtomicU64>,
     pools: [PgPool; 2],
 }
 
@@ -127,7 +140,7 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, database, clock, chance, seeded_keys, background } = parts;
+        let Parts { config, database, clock, chance, seeded_keys, seeds, background } = parts;
         let address = config.bind;
         let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
         let writers = u32::try_from(config.commit_writers).unwrap_or(u32::MAX);
@@ -152,6 +165,9 @@ impl Server {
             turns: Arc::default(),
         };
         keys::refresh(&ctx).await?;
+        for seed in &seeds {
+            seeds::seed(&ctx, seed.kind, &seed.id, &seed.secret).await?;
+        }
         let database_up = Arc::new(AtomicBool::new(true));
         if background {
             let node = NodeId::mint(ctx.now(), &*ctx.chance);
@@ -160,16 +176,24 @@ impl Server {
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let sends = Sends::start(&ctx, config.commit_writers, &tasks);
         let shared = web::Data::new(share(&config, doors_ctx, sends, database_up, &tasks));
-        let (address, http) = listen(&config, listener, shared, &tasks)
-            .map_err(|source| StartError::Bind { address, source })?;
-        Ok(Self { address, ctx, tasks, http, pools: [doors, house] })
+        let arrivals = Arc::clone(&shared.arrivals);
+        let unbound = |source| StartError::Bind { address, source };
+        let gate = listener.try_clone().map_err(unbound)?;
+        let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
+        Ok(Self { address, ctx, tasks, http, gate, arrivals, pools: [doors, house] })
     }
 
-    /// Stops the server in order: streams are told to reconnect and no request is accepted any more; requests in flight
-    /// finish; writers and background tasks end; the database is left.
+    /// Stops the server in order: new connections are refused; streams are told to reconnect, and each response is the
+    /// last of its connection; requests in flight finish; writers and background tasks end; the database is left.
     pub async fn stop(self) {
         info!("stopping: streams are told to reconnect, requests in flight finish");
+        // A connection that is refused is tried again without harm, one that is dropped after a request was sent is not.
+        // So nobody gets in any more before anybody is sent away. Where the system does not close a listening socket
+        // this way, the HTTP server does it below.
+        self.http.pause().await;
+        let _not_everywhere = rustix::net::shutdown(&self.gate, rustix::net::Shutdown::Read);
         self.tasks.draining().cancel();
+        self.quiet().await;
         self.http.stop(true).await;
         if let Err(failure) = background::sweeps::Sweep::KeyUses.run(&self.ctx).await {
             warn!(error = %failure, "the last uses of keys were not written down");
@@ -182,6 +206,19 @@ impl Server {
             pool.close().await;
         }
         info!("stopped");
+    }
+}
+
+impl Server {
+    /// Waits until no request has come for a moment: who has a connection and something to ask has then been told that
+    /// it closes.
+    async fn quiet(&self) {
+        let deadline = Instant::now() + QUIET_LIMIT;
+        let mut before = None;
+        while before != Some(self.arrivals.load(Ordering::Relaxed)) && Instant::now() < deadline {
+            before = Some(self.arrivals.load(Ordering::Relaxed));
+            sleep(QUIET).await;
+        }
     }
 }
 
@@ -212,6 +249,7 @@ fn share(config: &Config, ctx: Ctx, sends: Sends, database_up: Arc<AtomicBool>, 
         draining: tasks.draining().clone(),
         database_up,
         request_ids: RequestIds::new(start),
+        arrivals: Arc::default(),
         held: Semaphore::new(HELD),
         document: Arc::new(Document::collect()),
     }

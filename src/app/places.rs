@@ -84,7 +84,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Reads a snapshot as `PostgreSQL` writes it, `xmin:xmax:xip,…`: the horizon, and the past.
+    /// Reads a snapshot as PostgreSQL writes it, `xmin:xmax:xip,…`: the horizon, and the past.
     fn read(snapshot: &str) -> Option<(i64, Self)> {
         let mut parts = snapshot.split(':');
         let horizon = parts.next()?.parse().ok()?;

@@ -13,6 +13,23 @@ use super::keys::{NewKey, Secret, end_labelled, find_by_public_id, insert};
 use super::lines::Line;
 use super::{Ctx, Outcome, principals};
 
+/// A principal with a literal key, for local use (`entente dev --seed`).
+#[derive(Clone)]
+pub struct Seed {
+    /// What kind of being it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// Its key.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Seed({} {})", self.kind.as_str(), self.id)
+    }
+}
+
 /// Makes the first key, if there is none yet: for a service that may do everything and act as anybody. `None` when
 /// there are keys already.
 ///

@@ -118,6 +118,9 @@ pub async fn drive(ctx: &Ctx, stopping: &CancellationToken) {
             if let Err(failure) = sweep.run(ctx).await {
                 note(sweep.name(), &failure);
             }
+            if stopping.is_cancelled() {
+                return;
+            }
         }
         beat += 1;
     }

@@ -44,7 +44,8 @@ impl Demo {
 
         let begun = Instant::now();
         say("entente demo: two agents talk, on a server of their own")?;
-        let (server, private) = run::start(config, false).await?;
+        let mut signals = run::Signals::listen()?;
+        let (server, private) = run::start(config, Vec::new(), &mut signals).await?;
         let root = seeds::development(&server.ctx).await?.and_then(|new| new.secret);
         let url = format!("http://{}", server.address);
         say(&format!(
@@ -52,7 +53,13 @@ impl Demo {
             begun.elapsed().as_millis()
         ))?;
         let told = match root {
-            Some(root) => story(&Api::new(&url, Some(root.0))?).await,
+            Some(root) => {
+                let root = Api::new(&url, Some(root.0))?;
+                tokio::select! {
+                    told = story(&root) => told,
+                    () = signals.told() => Err("told to stop in the middle of the story".into()),
+                }
+            }
             None => Err("the server made no key".into()),
         };
         server.stop().await;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use entente_core::principals::Kind;
 use sqlx::postgres::PgConnectOptions;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure};
 use crate::app::keys::NewKey;
-use crate::app::seeds;
+use crate::app::seeds::{self, Seed};
 use crate::config::Config;
 use crate::db::{self, private::Private};
 use crate::startup::{Parts, Server, StartError};
@@ -26,28 +26,40 @@ pub struct Dev {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Make a principal with this literal key, for local use; may be repeated
-    #[arg(long, value_name = "KIND:ID=SECRET", value_parser = Seed::parse)]
+    #[arg(long, value_name = "KIND:ID=SECRET", value_parser = parse_seed)]
     seed: Vec<Seed>,
 }
 
-/// A principal with a literal key.
-#[derive(Debug, Clone)]
-struct Seed {
-    kind: Kind,
-    id: String,
-    secret: String,
+/// Reads KIND:ID=SECRET.
+fn parse_seed(text: &str) -> Result<Seed, String> {
+    let wrong = || "must be KIND:ID=SECRET with the kind human, agent or service".to_owned();
+    let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (id, secret) = rest.split_once('=').ok_or_else(wrong)?;
+    let kind = Kind::parse(kind).ok_or_else(wrong)?;
+    if id.is_empty() || secret.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Seed { kind, id: id.to_owned(), secret: secret.to_owned() })
 }
 
-impl Seed {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || "must be KIND:ID=SECRET with the kind human, agent or service".to_owned();
-        let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
-        let (id, secret) = rest.split_once('=').ok_or_else(wrong)?;
-        let kind = Kind::parse(kind).ok_or_else(wrong)?;
-        if id.is_empty() || secret.is_empty() {
-            return Err(wrong());
+/// The signals that tell a server to stop: SIGTERM and Ctrl-C. They are listened to from the first moment on, so that
+/// one that comes while the server starts leaves nothing behind either.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Resolves when the server is told to stop.
+    pub(super) async fn told(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        Ok(Self { kind, id: id.to_owned(), secret: secret.to_owned() })
     }
 }
 
@@ -60,12 +72,13 @@ pub async fn serve() -> Done {
             .into());
     }
     telemetry::init(&config);
-    let (server, private) = start(config, false).await?;
+    let mut signals = Signals::listen()?;
+    let (server, private) = start(config, Vec::new(), &mut signals).await?;
     if let Some(new) = seeds::bootstrap(&server.ctx).await? {
         announce("This is the first start. The bootstrap key, shown only now, may do everything:", &new);
     }
     println!("Entente listens on http://{}", server.address);
-    run(server, private).await
+    run(server, private, signals).await
 }
 
 /// Runs a server for development.
@@ -82,16 +95,14 @@ pub async fn dev(arguments: Dev) -> Done {
         .into());
     }
     telemetry::init(&config);
-    let (server, private) = start(config, !arguments.seed.is_empty()).await?;
-    for seed in &arguments.seed {
-        seeds::seed(&server.ctx, seed.kind, &seed.id, &seed.secret).await?;
-    }
+    let mut signals = Signals::listen()?;
+    let (server, private) = start(config, arguments.seed, &mut signals).await?;
     if let Some(new) = seeds::development(&server.ctx).await? {
         announce("A key for this run, which may do everything and act as anybody:", &new);
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
     println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", server.address);
-    run(server, private).await
+    run(server, private, signals).await
 }
 
 fn announce(what: &str, new: &NewKey) {
@@ -109,8 +120,7 @@ pub(super) struct Database {
 /// The database that the configuration names, else a private one, started.
 pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
     if let Some(url) = &config.database_url {
-        let options = db::options(url).map_err(|_may_hold_a_password| StartError::Url)?;
-        return Ok(Database { options, private: None });
+        return Ok(Database { options: db::options(url).ok_or(StartError::Url)?, private: None });
     }
     let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
     let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
@@ -118,21 +128,29 @@ pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
 }
 
 /// Starts a server, and a private PostgreSQL for it if it has no other.
-pub(super) async fn start(config: Config, seeded_keys: bool) -> Result<(Server, Option<Private>), Failure> {
+pub(super) async fn start(
+    config: Config,
+    seeds: Vec<Seed>,
+    signals: &mut Signals,
+) -> Result<(Server, Option<Private>), Failure> {
     let Database { options: database, private } = database(&config).await?;
-    let starting = Server::start(Parts { seeded_keys, ..Parts::real(config, database) });
-    match Box::pin(keeping(private.as_ref(), starting)).await {
-        Ok(server) => Ok((server, private)),
-        Err(failure) => {
+    let parts = Parts { seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
+    let started = tokio::select! {
+        started = Box::pin(keeping(private.as_ref(), Server::start(parts))) => started.map_err(Into::into),
+        () = signals.told() => Err("told to stop before it was ready".into()),
+    };
+    match (started, private) {
+        (Ok(server), private) => Ok((server, private)),
+        (Err(failure), private) => {
             if let Some(private) = private {
                 private.stop().await?;
             }
-            Err(failure.into())
+            Err(failure)
         }
     }
 }
 
-/// Does something while the private `PostgreSQL`, if there is one, is kept running.
+/// Does something while the private PostgreSQL, if there is one, is kept running.
 async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T>) -> T {
     let Some(private) = private else { return something.await };
     tokio::select! {
@@ -142,16 +160,8 @@ async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T
 }
 
 /// Waits for SIGTERM or Ctrl-C, then stops everything in order. A second signal ends the process at once.
-async fn run(server: Server, private: Option<Private>) -> Done {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut told = async || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    keeping(private.as_ref(), told()).await;
+async fn run(server: Server, private: Option<Private>, mut signals: Signals) -> Done {
+    keeping(private.as_ref(), signals.told()).await;
     let stopped = async {
         server.stop().await;
         match private {
@@ -161,6 +171,6 @@ async fn run(server: Server, private: Option<Private>) -> Done {
     };
     tokio::select! {
         stopped = stopped => Ok(stopped?),
-        () = told() => Err("told to stop a second time: ending at once".into()),
+        () = signals.told() => Err("told to stop a second time: ending at once".into()),
     }
 }

@@ -23,12 +23,11 @@ const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
 /// Prepared statements kept per connection: more than the server has, so that none is prepared twice.
 const STATEMENT_CACHE: usize = 400;
 
-/// Reads a `DATABASE_URL`.
-///
-/// # Errors
-/// The text is no PostgreSQL URL. The message does not repeat it: it may hold a password.
-pub fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    PgConnectOptions::from_str(url)
+/// Reads a `DATABASE_URL`; `None` when it is no PostgreSQL URL. Why is not said: the text may hold a password.
+#[must_use]
+pub fn options(url: &str) -> Option<PgConnectOptions> {
+    let known = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    known.then(|| PgConnectOptions::from_str(url).ok()).flatten()
 }
 
 /// A pool of connections; it connects when it is first used.

@@ -1,5 +1,5 @@
-//! What happens to every request on its way in and out: it gets an id, its panic is caught, its error gets its body, and
-//! it is counted and logged.
+//! What happens to every request on its way in and out: it gets an id, its panic is caught, its error gets its body, it is
+//! counted and logged, and while the server drains it is the last of its connection.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::ConnectionType;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, web};
@@ -49,6 +50,9 @@ pub async fn pass(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
     let doors = request.app_data::<web::Data<Doors>>().cloned();
+    if let Some(doors) = &doors {
+        doors.arrivals.fetch_add(1, Ordering::Relaxed);
+    }
     let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
     let caught = AssertUnwindSafe(next.call(request)).catch_unwind().await;
     let mut response = match caught {
@@ -63,6 +67,10 @@ pub async fn pass(
     }
     adorn(&mut response, &id);
     if let Some(doors) = doors {
+        if doors.draining.is_cancelled() {
+            // The next request on this connection would meet a closing one, and not every client repeats it.
+            response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+        }
         account(&doors, &response, &id, began);
     }
     Ok(response)

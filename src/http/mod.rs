@@ -27,7 +27,7 @@ mod streams;
 mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
@@ -71,6 +71,8 @@ pub struct Doors {
     pub draining: CancellationToken,
     /// Whether the database answered when it was last asked.
     pub database_up: Arc<AtomicBool>,
+    /// Requests that have come in, ever.
+    pub arrivals: Arc<AtomicU64>,
     /// Where request ids come from.
     pub request_ids: frontdoor::RequestIds,
     /// Refused subscriptions that may be held at once; beyond, they are answered without delay.

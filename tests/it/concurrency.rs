@@ -96,6 +96,27 @@ async fn one_hot_channel_has_one_order_for_everybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_is_new_to_the_server_does_not_hide_those_it_knows() {
+    let world = World::start().await;
+    let any = world.any();
+    let (intent, known) = talk(&any, json!({})).await;
+    let clients = clients(&world, 9);
+    for round in 0..30 {
+        // It moves the intent's line, which the writer does not know of; then both are sent to at once.
+        let made =
+            any.post(&format!("/intents/{intent}/channels"), json!({ "name": format!("n{round}") })).await;
+        let made = made.is(201);
+        join_all(clients.iter().enumerate().map(async |(who, client)| {
+            let channel = if who == 4 { id(&made) } else { &known };
+            let body = json!({ "sender": format!("agent.{who}"), "payload": {} });
+            client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
+        }))
+        .await;
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_many_channels_with_one_name_one_is_opened() {
     let world = World::start().await;
     let any = world.any();

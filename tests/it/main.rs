@@ -25,6 +25,7 @@ mod ledger;
 mod messages;
 mod nodes;
 mod openapi;
+mod outage;
 mod powers;
 mod principals;
 mod rates;

@@ -266,7 +266,7 @@ async fn when_a_server_is_killed_the_other_goes_on() {
     let places = [Place::new("node"), Place::new("node")];
     let (mut a, _) = Launch::shared(&places[0], &url).start().await;
     let (b, _) = Launch::shared(&places[1], &url).start().await;
-    let (intent, channel) = talk(&b.client(KEY), json!({})).await;
+    let (intent, channel) = talk(&b.client(KEY), json!({ "options": { "max_messages": 100_000 } })).await;
     let mut stream = Sse::open(&b.client(KEY), &format!("/subscribe/intents/{intent}")).await;
     let killed = a.client(KEY);
     let busy = (0..6).map(async |who: u64| {

@@ -49,7 +49,7 @@ fn a_year_that_clients_cannot_read_is_no_time() {
     }
 }
 
-/// `PostgreSQL` keeps no 60th second, and the SDK cannot read one.
+/// PostgreSQL keeps no 60th second, and the SDK cannot read one.
 #[test]
 fn a_leap_second_is_the_second_after_it() {
     let leap = parse("2016-12-31T23:59:60.25Z").unwrap();

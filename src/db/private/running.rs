@@ -100,7 +100,8 @@ impl Private {
 
     /// Removes the locks of one that is known to be dead. PostgreSQL takes them seriously as long as there is any
     /// process with the id in them: another one that has got the id since, or the dead one while nobody has asked for
-    /// its exit status, which in a container may be never.
+    /// its exit status, which in a container may be never. Children that have outlived it are no matter of these locks:
+    /// PostgreSQL finds them by the shared memory that they still use, and does not start beside them.
     fn clear_away(&self) -> Result<(), PrivateError> {
         let locks = [self.data.join("postmaster.pid"), self.socket_dir.join(".s.PGSQL.5432.lock")];
         for lock in locks.iter().filter(|lock| lock.exists()) {

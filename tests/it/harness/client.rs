@@ -138,7 +138,8 @@ impl Client {
         self.try_to(method, path, body).await.ok()
     }
 
-    async fn try_to(&self, method: &str, path: &str, body: Option<String>) -> reqwest::Result<Reply> {
+    /// As [`Self::send`]; why no answer came, when none did.
+    pub async fn try_to(&self, method: &str, path: &str, body: Option<String>) -> reqwest::Result<Reply> {
         let url = match path.strip_prefix("//") {
             Some(path) => format!("{}/{path}", self.base.trim_end_matches("/api/v1")),
             None => format!("{}{path}", self.base),

@@ -82,7 +82,7 @@ pub fn watch(dir: &std::path::Path) {
     let dir: PathBuf = dir.canonicalize().unwrap();
     let script = format!(
         "cat >/dev/null; kill -KILL $(cat '{0}/server.pid' 2>/dev/null) 2>/dev/null; \
-         kill -QUIT $(head -1 '{0}/postgres/postmaster.pid') 2>/dev/null; sleep 0.3; rm -rf '{0}'",
+         kill -QUIT $(head -1 '{0}/postgres/postmaster.pid' 2>/dev/null) 2>/dev/null; sleep 0.3; rm -rf '{0}'",
         dir.display()
     );
     let mut shell = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();

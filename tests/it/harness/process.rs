@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -203,14 +203,4 @@ impl Drop for Process {
             self.kill();
         }
     }
-}
-
-/// Whether anything of a place is left running.
-pub fn is_running(pid: Pid) -> bool {
-    rustix::process::test_kill_process(pid).is_ok()
-}
-
-/// A path as a part of a URL.
-pub fn in_url(path: &Path) -> String {
-    path.display().to_string().replace('%', "%25").replace('/', "%2F")
 }

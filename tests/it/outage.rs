@@ -1,0 +1,239 @@
+//! When PostgreSQL is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
+
+mod starting;
+mod stopping;
+
+use std::time::{Duration, Instant};
+
+use entente::config::Config;
+use entente::db::private::Private;
+use entente::startup::{Parts, Server};
+use futures_util::future::join_all;
+
+use crate::harness::process::{KEY, Place, key_of};
+use crate::harness::{Client, Setup, Sse, Value, World, json, talk};
+
+/// A server in this process on a PostgreSQL that the test stops and starts; the test's own, because the others' must stay.
+async fn on_own_postgres(place: &Place) -> (Server, Private) {
+    let private = Private::start(&place.0, None, &[]).await.unwrap();
+    let config = Config::read(&|name| match name {
+        "ENTENTE_BIND" => Some("127.0.0.1:0".to_owned()),
+        "ENTENTE_WORKERS" | "ENTENTE_PING_SECONDS" => Some("1".to_owned()),
+        "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" | "ENTENTE_RATE_PER_SECOND" => Some("0".to_owned()),
+        _ => None,
+    });
+    let parts = Parts { seeded_keys: true, ..Parts::real(config.unwrap(), private.options()) };
+    let server = Server::start(parts).await.unwrap();
+    for (kind, id) in [("service", "service.any"), ("agent", "agent.ada"), ("agent", "agent.bob")] {
+        let kind = entente_core::principals::Kind::parse(kind).unwrap();
+        let key = if id == "service.any" { KEY.to_owned() } else { key_of(id) };
+        entente::app::seeds::seed(&server.ctx, kind, id, &key).await.unwrap();
+    }
+    (server, private)
+}
+
+async fn send(client: &Client, channel: &str, n: u64) -> Value {
+    let body = json!({ "sender": "agent.ada", "payload": { "n": n } });
+    client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
+}
+
+/// Waits until `/readyz` has this status; its body and how long it took.
+async fn until_ready_is(client: &Client, status: u16, within: Duration) -> (Value, Duration) {
+    let began = Instant::now();
+    loop {
+        let ready = client.get("//readyz").await;
+        if ready.status == status {
+            return (ready.json(), began.elapsed());
+        }
+        assert!(began.elapsed() < within, "/readyz still says {}: {}", ready.status, ready.text);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// One of every kind of request; all of them need the database.
+async fn ask_everything(
+    ada: &Client,
+    intent: &str,
+    channel: &str,
+) -> Vec<(&'static str, Instant, u16, String)> {
+    let message = json!({ "sender": "agent.ada", "payload": {} });
+    let stranger = ada.with("x-api-key", "a-key-that-nobody-has-seen");
+    let asks = [
+        ("GET", format!("/intents/{intent}"), None),
+        ("GET", "/intents".to_owned(), None),
+        ("POST", "/intents".to_owned(), Some(json!({ "title": "t" }))),
+        ("POST", format!("/intents/{intent}/events"), Some(json!({ "event_type": "note" }))),
+        ("POST", format!("/intents/{intent}/channels"), Some(json!({ "name": "n" }))),
+        ("POST", format!("/channels/{channel}/messages"), Some(message.clone())),
+        ("POST", format!("/intents/{intent}/channels/talk/messages"), Some(message.clone())),
+        ("GET", format!("/channels/{channel}/messages?since=cur_9&wait=5"), None),
+        ("POST", format!("/channels/{channel}/ask"), Some(json!({ "to": "agent.bob" }))),
+        ("PATCH", format!("/channels/{channel}"), Some(json!({ "members": [] }))),
+        ("GET", format!("/subscribe/intents/{intent}"), None),
+        ("GET", format!("/channels/{channel}/subscribe"), None),
+        ("GET", "/subscribe".to_owned(), None),
+        ("GET", "/agents".to_owned(), None),
+    ];
+    let began = Instant::now();
+    let mut answers = join_all(asks.iter().map(async |(method, path, body)| {
+        (*method, ada.send(method, path, body.as_ref().map(Value::to_string)).await)
+    }))
+    .await;
+    answers.push(("GET", stranger.get("/intents").await));
+    answers
+        .into_iter()
+        .map(|(method, reply)| {
+            // Whoever comes with a key that is not known yet may be anybody: not 401.
+            reply.refused(503, "unavailable");
+            let after: u64 = reply.header("retry-after").parse().unwrap();
+            assert!((1..=5).contains(&after));
+            (method, began, reply.status, reply.asked.clone())
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
+    let place = Place::new("outage");
+    let (server, private) = on_own_postgres(&place).await;
+    let ada = Client::new(server.address, Some(&key_of("agent.ada")));
+    let (intent, channel) = talk(&ada, json!({})).await;
+    send(&ada, &channel, 0).await;
+    let paths = [
+        format!("/subscribe/intents/{intent}"),
+        format!("/channels/{channel}/subscribe"),
+        "/subscribe".to_owned(),
+    ];
+    let mut streams = join_all(paths.iter().map(|path| Sse::open(&ada, path))).await;
+    send(&ada, &channel, 1).await;
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.data["payload"]["n"], 1);
+    }
+    let (waiting, path) = (ada.clone(), format!("/channels/{channel}/messages?since=cur_2&wait=60"));
+    let waiting = tokio::spawn(async move { waiting.get(&path).await });
+
+    private.stop().await.unwrap();
+    let began = Instant::now();
+    ask_everything(&ada, &intent, &channel).await;
+    println!("every kind of request is answered 503 within {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8));
+    let (ready, _) = until_ready_is(&ada, 503, Duration::from_secs(4)).await;
+    assert_eq!(ready["status"], "database_unreachable");
+    assert_eq!(ada.get("//healthz").await.is(200)["status"], "ok");
+    assert!(ada.get("//metrics").await.text.contains("entente_database_up 0"));
+    // Silent streams live on: nothing is wrong with them.
+    for stream in &mut streams {
+        stream.other.clear();
+        stream.idle(Duration::from_millis(1_200)).await;
+        assert!(stream.other.contains(&": ping".to_owned()));
+    }
+
+    let private = Private::start(&place.0, None, &[]).await.unwrap();
+    let (_, healed) = until_ready_is(&ada, 200, Duration::from_secs(5)).await;
+    println!("ready again {healed:?} after PostgreSQL is");
+    for n in 2..5 {
+        send(&ada, &channel, n).await;
+    }
+    // Who was waiting is answered; if it had to look into the database meanwhile, that it is away.
+    let answer = waiting.await.unwrap();
+    match answer.status {
+        200 => assert_eq!(answer.json()[0]["payload"]["n"], 2),
+        _ => drop(answer.refused(503, "unavailable")),
+    }
+    for (path, mut stream) in paths.iter().zip(streams) {
+        // A stream that had to read the database meanwhile may have broken; then it resumes.
+        for n in 2..5 {
+            let event = match stream.try_next().await {
+                Some(event) => event,
+                None => {
+                    assert!(!stream.ended_cleanly());
+                    stream = Sse::resume(&ada, path, stream.last_id.as_deref()).await;
+                    stream.next().await
+                }
+            };
+            assert_eq!(event.data["payload"]["n"], n, "{path}");
+        }
+    }
+    let listed = ada.get(&format!("/channels/{channel}/messages")).await.ok();
+    assert_eq!(listed.as_array().unwrap().len(), 5, "nothing was done that was answered 503");
+    server.stop().await;
+    private.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
+    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let any = world.any();
+    let (intent, channel) = talk(&any, json!({ "options": { "audit": true } })).await;
+    let mut stream = Sse::open(&any, &format!("/subscribe/intents/{intent}")).await;
+    let mut cutter = {
+        use sqlx::ConnectOptions as _;
+        crate::harness::Cluster::get().options(&world.database).connect().await.unwrap()
+    };
+    let cutting = async {
+        let mut cut = 0_i64;
+        for _ in 0..25 {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            cut += sqlx::query_scalar::<_, i64>(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            )
+            .fetch_one(&mut cutter)
+            .await
+            .unwrap();
+        }
+        cut
+    };
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let talkers = join_all((0..8_u64).map(|who| {
+        let (client, channel, over) = (any.clone(), channel.clone(), &over);
+        async move {
+            let (mut n, mut refused) = (0_u64, 0);
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                let body = json!({ "sender": "agent.ada", "payload": { "who": who, "n": n } });
+                let once = client.once(&format!("{who}-{n}"));
+                let reply = once.post(&format!("/channels/{channel}/messages"), body).await;
+                if reply.status == 201 {
+                    n += 1;
+                } else {
+                    reply.refused(503, "unavailable");
+                    refused += 1;
+                }
+            }
+            (n, refused)
+        }
+    }));
+    let cutting = async {
+        let cut = cutting.await;
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        cut
+    };
+    let (sent, cut) = tokio::join!(talkers, cutting);
+    let (total, refused) = sent.iter().fold((0, 0), |(a, b), (n, refused)| (a + n, b + refused));
+    println!("{cut} connections cut, {total} messages acknowledged, {refused} requests answered 503");
+    // A cut after the commit is answered 503, and never tried again where it was the last: one more per client at most.
+    let mut heard: Vec<u64> = vec![0; 8];
+    let mut count = 0;
+    while count < total {
+        let event = match stream.try_next().await {
+            Some(event) => event,
+            None => {
+                stream =
+                    Sse::resume(&any, &format!("/subscribe/intents/{intent}"), stream.last_id.as_deref())
+                        .await;
+                continue;
+            }
+        };
+        let who = usize::try_from(event.data["payload"]["who"].as_u64().unwrap()).unwrap();
+        assert_eq!(event.data["payload"]["n"], heard[who], "client {who}: lost, doubled or out of order");
+        heard[who] += 1;
+        count += 1;
+    }
+    for (who, (n, _)) in sent.iter().enumerate() {
+        assert!(heard[who] == *n || heard[who] == n + 1, "client {who}: {} of {n}", heard[who]);
+    }
+    // Connections that lay idle for half a second are tested before they are used: from then on nobody meets a dead one.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    join_all((0..20).map(async |_| any.get(&format!("/intents/{intent}")).await.ok())).await;
+    world.end().await;
+}

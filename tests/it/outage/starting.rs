@@ -1,0 +1,157 @@
+//! Servers that start: again, after a crash of everything, beside another, and with settings that cannot be used.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::harness::process::{KEY, Launch, Place, Process};
+use crate::harness::{Value, json, talk};
+
+async fn message_count(server: &Process, channel: &str) -> Value {
+    server.client(KEY).get(&format!("/channels/{channel}")).await.ok()["message_count"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_again_whatever_ended_it() {
+    let place = Place::new("start");
+    let launch = Launch::private(&place);
+    let (mut server, first) = launch.start().await;
+    let (_, channel) = talk(&server.client(KEY), json!({})).await;
+    let send = async |server: &Process| {
+        let body = json!({ "sender": "agent.ada", "payload": {} });
+        server.client(KEY).post(&format!("/channels/{channel}/messages"), body).await.is(201);
+    };
+    send(&server).await;
+    server.terminate();
+    assert!(server.ended().await.success(), "{}", place.log());
+    assert!(!place.0.join("postgres/postmaster.pid").exists(), "its PostgreSQL stops with it");
+
+    let (mut server, second) = launch.start().await;
+    assert_eq!(message_count(&server, &channel).await, 1);
+    send(&server).await;
+    // The server alone, its PostgreSQL goes on.
+    let postgres = place.postmaster().unwrap();
+    server.kill();
+    let (mut server, adopted) = launch.start().await;
+    assert_eq!(place.postmaster(), Some(postgres), "adopted, not started anew");
+    assert_eq!(message_count(&server, &channel).await, 2);
+    send(&server).await;
+    // Everything, leaving the locks of the dead behind.
+    place.kill_postgres();
+    server.kill();
+    assert!(place.0.join("postgres/postmaster.pid").exists());
+    let (mut server, crashed) = launch.start().await;
+    assert_eq!(message_count(&server, &channel).await, 3);
+    send(&server).await;
+    // The same, and meanwhile another process has got the id: this one.
+    place.kill_postgres();
+    server.kill();
+    let lock = place.0.join("postgres/postmaster.pid");
+    let text = fs::read_to_string(&lock).unwrap();
+    let (_, rest) = text.split_once('\n').unwrap();
+    fs::write(&lock, format!("{}\n{rest}", std::process::id())).unwrap();
+    let (mut server, reused) = launch.start().await;
+    assert_eq!(message_count(&server, &channel).await, 4);
+    println!(
+        "ready after: the first start {first:?}, a second one {second:?}, kill -9 of the server {adopted:?}, of everything \
+         {crashed:?}, with the id taken {reused:?}"
+    );
+    server.terminate();
+    assert!(server.ended().await.success(), "{}", place.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_killed_alone_is_started_again_by_its_server() {
+    let place = Place::new("keep");
+    let (mut server, _) = Launch::private(&place).start().await;
+    let any = server.client(KEY);
+    let (_, channel) = talk(&any, json!({})).await;
+    for round in 0..3 {
+        let killed = place.postmaster();
+        assert!(place.kill_postgres());
+        let began = std::time::Instant::now();
+        // A process of the killed one may serve a last request; that the new one does is to be shown.
+        while place.postmaster().is_none_or(|pid| Some(pid) == killed) {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not started again:\n{}", place.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let once = any.once(&format!("round-{round}"));
+        let body = json!({ "sender": "agent.ada", "payload": {} });
+        while once.post(&format!("/channels/{channel}/messages"), body.clone()).await.status != 201 {
+            assert!(began.elapsed() < Duration::from_secs(20), "it does not come back:\n{}", place.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        println!("PostgreSQL killed; the next message is acknowledged after {:?}", began.elapsed());
+    }
+    // The connections that lay idle since before the last kill are tested before they are used.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(message_count(&server, &channel).await, 3);
+    // Told to stop while it is dead, the server stops.
+    place.kill_postgres();
+    let began = std::time::Instant::now();
+    server.terminate();
+    let status = server.ended().await;
+    println!("told to stop while PostgreSQL is dead, the server ends within {:?}", began.elapsed());
+    assert!(status.success(), "{status}:\n{}", place.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_stop_while_it_starts_a_server_leaves_nothing_running() {
+    let place = Place::new("early");
+    let launch = Launch::private(&place);
+    let (mut server, took) = launch.start().await;
+    server.terminate();
+    assert!(server.ended().await.success());
+    for tenth in 0..14 {
+        let mut server = launch.spawn();
+        tokio::time::sleep(took.min(Duration::from_millis(700)) * tenth / 10).await;
+        server.terminate();
+        server.ended().await;
+        assert!(
+            place.postmaster().is_none(),
+            "PostgreSQL is left running, told at {tenth}/10:\n{}",
+            place.log()
+        );
+    }
+    let (server, _) = launch.start().await;
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_on_a_data_directory_is_refused_with_a_word_on_what_to_do() {
+    let place = Place::new("twice");
+    let (server, _) = Launch::private(&place).start().await;
+    let mut second = Launch::private(&place).spawn();
+    let status = second.ended().await;
+    assert_eq!(status.code(), Some(1));
+    let said = place.log();
+    assert!(said.contains("in use by another Entente") && said.contains("DATABASE_URL"), "{said}");
+    assert_eq!(server.client(KEY).get("//readyz").await.status, 200, "the first one does not notice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_cannot_be_used_stop_the_start_by_name() {
+    let place = Place::new("config");
+    let mut server = Launch::private(&place)
+        .with("ENTENTE_RATE_PER_SECOND", "many")
+        .with("ENTENTE_DRAIN_SECONDS", "-1")
+        .with("ENTENTE_LOG_FORMAT", "loud")
+        .spawn();
+    assert_eq!(server.ended().await.code(), Some(1));
+    let said = place.log();
+    for name in ["ENTENTE_RATE_PER_SECOND=many", "ENTENTE_DRAIN_SECONDS=-1", "ENTENTE_LOG_FORMAT=loud"] {
+        assert!(said.contains(name), "all faults at once: {said}");
+    }
+    assert!(!place.0.join("postgres").exists(), "nothing was begun");
+    let mut server = Launch::shared(&place, "mysql://root:hunter2@localhost/x").spawn();
+    assert_eq!(server.ended().await.code(), Some(1));
+    let said = place.log();
+    assert!(said.contains("DATABASE_URL") && !said.contains("hunter2"), "{said}");
+    // The address is taken.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut launch = Launch::private(&place);
+    launch.bind = taken.local_addr().unwrap();
+    let mut server = launch.spawn();
+    assert_eq!(server.ended().await.code(), Some(1));
+    assert!(place.log().contains("ENTENTE_BIND"), "{}", place.log());
+    assert!(!place.0.join("postgres/postmaster.pid").exists(), "no PostgreSQL is left running");
+}

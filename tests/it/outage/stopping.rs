@@ -1,0 +1,91 @@
+//! A server that is told to stop: streams are told to reconnect, what is in flight finishes, nobody's request fails.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use crate::harness::process::{KEY, Launch, Place};
+use crate::harness::{Cluster, Sse, json, talk};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_under_load_fails_no_request() {
+    let url = Cluster::get().url(&Cluster::get().fresh_database().await);
+    let place = Place::new("drain");
+    let launch = Launch::shared(&place, &url);
+    let (mut server, _) = launch.start().await;
+    let any = server.client(KEY);
+    let (intent, channel) = talk(&any, json!({})).await;
+    let mut stream = Sse::open(&any, &format!("/subscribe/intents/{intent}")).await;
+    let (over, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    let talkers = join_all((0..8).map(|who: u64| {
+        let (client, channel, over, refused) = (server.client(KEY), channel.clone(), &over, &refused);
+        async move {
+            let mut sent = 0_u64;
+            while !over.load(Ordering::Relaxed) {
+                let body = json!({ "sender": "agent.ada", "payload": { "who": who, "n": sent } }).to_string();
+                match client.try_to("POST", &format!("/channels/{channel}/messages"), Some(body)).await {
+                    Ok(reply) => {
+                        reply.is(201);
+                        sent += 1;
+                    }
+                    // Nobody is there: that is tried again, without harm.
+                    Err(e) if e.is_connect() => {
+                        refused.fetch_add(1, Ordering::Relaxed);
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    Err(e) => panic!("a request failed: {e:?}"),
+                }
+            }
+            sent
+        }
+    }));
+    let restarting = async {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            let began = Instant::now();
+            server.terminate();
+            let status = server.ended().await;
+            assert!(status.success(), "{status}:\n{}", place.log());
+            slowest = slowest.max(began.elapsed());
+            (server, _) = launch.start().await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        over.store(true, Ordering::Relaxed);
+        slowest
+    };
+    let (sent, slowest) = tokio::join!(talkers, restarting);
+    let total: u64 = sent.iter().sum();
+    println!(
+        "3 restarts, {total} sends, 0 failed, {} connects refused; stopped within {slowest:?}",
+        refused.load(Ordering::Relaxed)
+    );
+    assert!(slowest < Duration::from_secs(5));
+    stream.breaks().await;
+    assert!(stream.other.iter().any(|line| line.contains("reconnect")), "{:?}", stream.other);
+    let shown = any.get(&format!("/channels/{channel}")).await.ok();
+    assert_eq!(shown["message_count"], total, "each send once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_is_answered_when_the_server_stops() {
+    let url = Cluster::get().url(&Cluster::get().fresh_database().await);
+    let place = Place::new("drain");
+    let (mut server, _) = Launch::shared(&place, &url).start().await;
+    let any = server.client(KEY);
+    let (_, channel) = talk(&any, json!({})).await;
+    let poll = format!("/channels/{channel}/messages?since=cur_5&wait=60");
+    let (polled, asked) = (any.clone(), any.clone());
+    let polled = tokio::spawn(async move { polled.get(&poll).await });
+    let ask = format!("/channels/{channel}/ask");
+    let asked =
+        tokio::spawn(async move { asked.post(&ask, json!({ "to": "agent.bob", "timeout": 60 })).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let began = Instant::now();
+    server.terminate();
+    assert_eq!(polled.await.unwrap().ok(), json!([]));
+    assert_eq!(asked.await.unwrap().ok()["outcome"], "interrupted", "the request still waits");
+    assert!(server.ended().await.success());
+    assert!(began.elapsed() < Duration::from_secs(5), "stopping took {:?}", began.elapsed());
+}
