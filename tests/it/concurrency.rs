@@ -34,7 +34,7 @@ async fn list(client: &Client, channel: &str) -> Vec<Value> {
     let (mut cursor, mut all) = ("cur_0".to_owned(), Vec::new());
     loop {
         let page = client.get(&format!("/channels/{channel}/messages?since={cursor}&limit=500")).await;
-        cursor = page.header("entente-next-cursor").to_owned();
+        page.header("entente-next-cursor").clone_into(&mut cursor);
         let page = page.ok();
         if page == json!([]) {
             return all;

@@ -24,7 +24,7 @@ const OF_POSTGRES: u32 = 4;
 /// Clients that send.
 const CLIENTS: u64 = 8;
 /// How long a client tries to get one message acknowledged, and a reader to hear the last one.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What every task of the test knows.
 pub struct Run {
@@ -63,7 +63,7 @@ async fn send(run: Arc<Run>, client: Client, channel: String, who: u64) -> Vec<E
             match reply {
                 Some(reply) if reply.status == 201 => break reply.json()["id"].as_str().unwrap().to_owned(),
                 Some(reply) => {
-                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text)
+                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
                 }
                 None => {}
             }

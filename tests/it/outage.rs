@@ -143,13 +143,12 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     for (path, mut stream) in paths.iter().zip(streams) {
         // A stream that had to read the database meanwhile may have broken; then it resumes.
         for n in 2..5 {
-            let event = match stream.try_next().await {
-                Some(event) => event,
-                None => {
-                    assert!(!stream.ended_cleanly());
-                    stream = Sse::resume(&ada, path, stream.last_id.as_deref()).await;
-                    stream.next().await
-                }
+            let event = if let Some(event) = stream.try_next().await {
+                event
+            } else {
+                assert!(!stream.ended_cleanly());
+                stream = Sse::resume(&ada, path, stream.last_id.as_deref()).await;
+                stream.next().await
             };
             assert_eq!(event.data["payload"]["n"], n, "{path}");
         }
@@ -215,14 +214,10 @@ async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
     let mut heard: Vec<u64> = vec![0; 8];
     let mut count = 0;
     while count < total {
-        let event = match stream.try_next().await {
-            Some(event) => event,
-            None => {
-                stream =
-                    Sse::resume(&any, &format!("/subscribe/intents/{intent}"), stream.last_id.as_deref())
-                        .await;
-                continue;
-            }
+        let Some(event) = stream.try_next().await else {
+            stream =
+                Sse::resume(&any, &format!("/subscribe/intents/{intent}"), stream.last_id.as_deref()).await;
+            continue;
         };
         let who = usize::try_from(event.data["payload"]["who"].as_u64().unwrap()).unwrap();
         assert_eq!(event.data["payload"]["n"], heard[who], "client {who}: lost, doubled or out of order");

@@ -126,11 +126,14 @@ async fn a_mixed_load_leaves_one_dense_line_and_a_log_that_verifies() {
     world.end().await;
 }
 
+/// A place on a line: its number, what stands there, on which channel, under which number there, and since when.
+type Place = (i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>);
+
 /// Requires that an intent's line has every number once, that time does not go back along it and that messages are
 /// numbered along it; what stands at each number.
 async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
     let uuid = intent.parse::<entente_core::ids::IntentId>().unwrap().uuid();
-    let rows: Vec<(i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>)> = sqlx::query_as(
+    let rows: Vec<Place> = sqlx::query_as(
         "SELECT seq, 'message', channel_id::text, number, created_at FROM messages WHERE intent_id = $1
          UNION ALL SELECT seq, 'receipt', NULL, 0, at FROM receipts WHERE intent_id = $1
          UNION ALL SELECT seq, event_type, NULL, sequence, created_at FROM events WHERE intent_id = $1 ORDER BY 1",
