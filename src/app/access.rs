@@ -53,8 +53,8 @@ pub(crate) async fn seats(
     let rows = sqlx::query!(
         r#"-- access::seats
          SELECT i.id, k.agent AS "agent!", i.created_by, i.status, a.default_policy AS "default_policy?",
-                EXISTS (SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id
-                        AND (e.expires_at IS NULL OR e.expires_at > $3)) AS "has_entries!",
+                (coalesce(a.narrowed, false) OR EXISTS (
+                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?"
          FROM UNNEST($1::uuid[], $2::text[]) AS k (intent_id, agent)
          JOIN intents i ON i.id = k.intent_id
@@ -258,6 +258,7 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             continue;
         }
         let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
+        narrow(&mut tx, intent_id).await?;
         delete(&mut tx, &ids).await?;
         for entry in &ended {
             line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
@@ -353,9 +354,22 @@ async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Polic
     sqlx::query!(
         "-- access::save_policy
          INSERT INTO acls (intent_id, default_policy) VALUES ($1, $2)
-         ON CONFLICT (intent_id) DO UPDATE SET default_policy = excluded.default_policy",
+         ON CONFLICT (intent_id) DO UPDATE SET default_policy = excluded.default_policy, narrowed = false",
         intent_id.uuid(),
         policy.as_str()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps an open list as narrow as its entries made it, now that some of them end by themselves.
+async fn narrow(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
+    sqlx::query!(
+        "-- access::narrow
+         INSERT INTO acls (intent_id, default_policy, narrowed) VALUES ($1, 'open', true)
+         ON CONFLICT (intent_id) DO UPDATE SET narrowed = true",
+        intent_id.uuid()
     )
     .execute(conn)
     .await?;

@@ -175,6 +175,31 @@ async fn a_grant_ends_the_instant_it_is_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_last_grant_opens_nothing() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let eve = world.agent("agent.eve").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let messages = format!("/channels/{channel}/messages");
+    let note = json!({ "sender": "agent.eve" });
+    // Open to everybody, until somebody is listed: then the others read.
+    eve.post(&messages, note.clone()).await.is(201);
+    let grant = json!({ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00Z" });
+    ada.post(&format!("/intents/{intent}/acl/entries"), grant).await.ok();
+    eve.post(&messages, note.clone()).await.refused(403, "forbidden");
+    // That the one grant ends gives eve nothing back, neither at once nor after it was swept.
+    world.clock.advance(60);
+    eve.post(&messages, note.clone()).await.refused(403, "forbidden");
+    world.sweep().await;
+    eve.post(&messages, note.clone()).await.refused(403, "forbidden");
+    eve.get(&messages).await.ok();
+    // Only a manager who says so opens it again.
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open", "entries": [] })).await.ok();
+    eve.post(&messages, note).await.is(201);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn access_is_asked_for_and_decided() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
