@@ -124,8 +124,9 @@ async fn start(
         (private.options(), Some(private))
     };
     let parts = Parts { seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
+    let starting = Box::pin(keeping(private.as_ref(), Server::start(parts)));
     let started = tokio::select! {
-        started = keeping(private.as_ref(), Server::start(parts)) => started.map_err(Into::into),
+        started = starting => started.map_err(Into::into),
         () = signals.told() => Err("told to stop before it was ready".into()),
     };
     match (started, private) {

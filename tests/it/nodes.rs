@@ -1,4 +1,4 @@
-//! Several servers on one PostgreSQL (design §4): what is done on one is seen on all, in one order, at once.
+//! Several servers on one `PostgreSQL` (design §4): what is done on one is seen on all, in one order, at once.
 
 use std::time::{Duration, Instant};
 
@@ -189,7 +189,7 @@ async fn two_servers_that_write_to_one_intent_make_one_line() {
     }
     let began = Instant::now();
     let talkers = (0..16).map(async |who: u64| {
-        let client = if who % 2 == 0 { a.any() } else { b.any() };
+        let client = if who.is_multiple_of(2) { a.any() } else { b.any() };
         let mut sent = Vec::new();
         for n in 0..20 {
             // The same key on both servers at once: a client that retries elsewhere.
@@ -242,7 +242,7 @@ async fn a_stream_goes_on_at_another_server() {
         let mut stream = Sse::open(&any, &path).await;
         for n in 0..30 {
             send(&any, &channel, n).await;
-            if n % 10 == 4 {
+            if (n + 6).is_multiple_of(10) {
                 // What is on its way when the client leaves comes at the next server.
                 let next = if n == 14 { &a } else { &b };
                 stream = Sse::resume(&next.any(), &path, stream.last_id.as_deref()).await;

@@ -1,4 +1,4 @@
-//! When PostgreSQL is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
+//! When `PostgreSQL` is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
 
 mod starting;
 mod stopping;
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use crate::harness::process::{KEY, Place, key_of};
 use crate::harness::{Client, Setup, Sse, Value, World, json, talk};
 
-/// A server in this process on a PostgreSQL that the test stops and starts; the test's own, because the others' must stay.
+/// A server in this process on a `PostgreSQL` that the test stops and starts; the test's own, because the others' must stay.
 async fn on_own_postgres(place: &Place) -> (Server, Private) {
     let private = Private::start(&place.0, None, &[]).await.unwrap();
     let config = Config::read(&|name| match name {
@@ -143,13 +143,12 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     for (path, mut stream) in paths.iter().zip(streams) {
         // A stream that had to read the database meanwhile may have broken; then it resumes.
         for n in 2..5 {
-            let event = match stream.try_next().await {
-                Some(event) => event,
-                None => {
-                    assert!(!stream.ended_cleanly());
-                    stream = Sse::resume(&ada, path, stream.last_id.as_deref()).await;
-                    stream.next().await
-                }
+            let event = if let Some(event) = stream.try_next().await {
+                event
+            } else {
+                assert!(!stream.ended_cleanly());
+                stream = Sse::resume(&ada, path, stream.last_id.as_deref()).await;
+                stream.next().await
             };
             assert_eq!(event.data["payload"]["n"], n, "{path}");
         }
@@ -215,14 +214,10 @@ async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
     let mut heard: Vec<u64> = vec![0; 8];
     let mut count = 0;
     while count < total {
-        let event = match stream.try_next().await {
-            Some(event) => event,
-            None => {
-                stream =
-                    Sse::resume(&any, &format!("/subscribe/intents/{intent}"), stream.last_id.as_deref())
-                        .await;
-                continue;
-            }
+        let Some(event) = stream.try_next().await else {
+            let path = format!("/subscribe/intents/{intent}");
+            stream = Sse::resume(&any, &path, stream.last_id.as_deref()).await;
+            continue;
         };
         let who = usize::try_from(event.data["payload"]["who"].as_u64().unwrap()).unwrap();
         assert_eq!(event.data["payload"]["n"], heard[who], "client {who}: lost, doubled or out of order");

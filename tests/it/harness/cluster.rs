@@ -1,6 +1,7 @@
-//! One private PostgreSQL per run, by the server's own module; one database per test, copied from a migrated template.
+//! One private `PostgreSQL` per run, by the server's own module; one database per test, copied from a migrated template.
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 
 const TEMPLATE: &str = "template_of_tests";
 
-/// The run's PostgreSQL.
+/// The run's `PostgreSQL`.
 pub struct Cluster {
     private: Private,
     next: AtomicU32,
@@ -21,7 +22,7 @@ pub struct Cluster {
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 
 impl Cluster {
-    /// The run's PostgreSQL, started by the first who asks.
+    /// The run's `PostgreSQL`, started by the first who asks.
     pub fn get() -> &'static Self {
         CLUSTER.get_or_init(|| {
             // On a thread of its own: the caller is inside its own runtime already.
@@ -76,7 +77,7 @@ impl Cluster {
     }
 }
 
-/// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
+/// Has `PostgreSQL`, and a server process if there is one, stopped and their files removed when this process ends, however
 /// it ends: a shell waits for the end of a pipe that only this process holds.
 pub fn watch(dir: &std::path::Path) {
     let dir: PathBuf = dir.canonicalize().unwrap();
@@ -85,7 +86,9 @@ pub fn watch(dir: &std::path::Path) {
          kill -QUIT $(head -1 '{0}/postgres/postmaster.pid' 2>/dev/null) 2>/dev/null; sleep 0.3; rm -rf '{0}'",
         dir.display()
     );
-    let mut shell = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();
+    let mut shell = Command::new("sh");
+    // A group of its own: whoever ends the tests' group does not end what tidies up after them.
+    let mut shell = shell.arg("-c").arg(script).stdin(Stdio::piped()).process_group(0).spawn().unwrap();
     let mut pipe = shell.stdin.take().unwrap();
     pipe.flush().unwrap();
     // Held until the process ends.

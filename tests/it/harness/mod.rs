@@ -1,4 +1,4 @@
-//! What tests stand on: one private PostgreSQL per run, one database per test, a server in this process with a clock that
+//! What tests stand on: one private `PostgreSQL` per run, one database per test, a server in this process with a clock that
 //! the test turns and background tasks that it steps, and clients that speak raw JSON.
 
 mod client;

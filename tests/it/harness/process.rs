@@ -29,13 +29,13 @@ impl Place {
         Self(dir)
     }
 
-    /// The process id of the PostgreSQL that runs here.
+    /// The process id of the `PostgreSQL` that runs here.
     pub fn postmaster(&self) -> Option<Pid> {
         let text = fs::read_to_string(self.0.join("postgres/postmaster.pid")).ok()?;
         Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
     }
 
-    /// Kills PostgreSQL as nothing else would: without a chance to write anything.
+    /// Kills `PostgreSQL` as nothing else would: without a chance to write anything.
     pub fn kill_postgres(&self) -> bool {
         self.postmaster().is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
     }
@@ -87,7 +87,7 @@ fn free_address() -> SocketAddr {
 }
 
 impl Launch {
-    /// A server with a private PostgreSQL.
+    /// A server with a private `PostgreSQL`.
     pub fn private(place: &Place) -> Self {
         let data = place.0.display().to_string();
         Self {
@@ -98,7 +98,7 @@ impl Launch {
         }
     }
 
-    /// A server on a PostgreSQL that is there.
+    /// A server on a `PostgreSQL` that is there.
     pub fn shared(place: &Place, url: &str) -> Self {
         let settings = vec![("DATABASE_URL", url.to_owned())];
         Self { bind: free_address(), arguments: Vec::new(), settings, log: place.0.join("server.log") }

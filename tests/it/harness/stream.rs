@@ -97,7 +97,7 @@ impl Sse {
         match timeout(PATIENCE, self.try_next()).await {
             Ok(Some(event)) => event,
             Ok(None) => panic!("the stream ended after frame {:?}", self.last_id),
-            Err(_) => panic!("no frame came after {:?}", self.last_id),
+            Err(late) => panic!("no frame came after {:?}: {late}", self.last_id),
         }
     }
 
@@ -136,9 +136,7 @@ impl Sse {
     /// Reads for a while; the comments and other fields that came are in [`Self::other`].
     pub async fn idle(&mut self, time: Duration) {
         let read = async { while self.read().await {} };
-        if timeout(time, read).await.is_ok() {
-            panic!("the stream ended");
-        }
+        assert!(timeout(time, read).await.is_err(), "the stream ended");
     }
 
     /// Requires that nothing comes for a while.

@@ -173,7 +173,7 @@ async fn a_server_that_stops_tells_its_streams_and_breaks_them() {
     count(&ada, "agent.ada", &channel, 0, 1).await;
     assert_eq!(numbers(&[stream.next().await]), [0]);
     let began = Instant::now();
-    let (_, ()) = tokio::join!(world.end(), async {
+    let ((), ()) = tokio::join!(world.end(), async {
         stream.breaks().await;
         assert!(stream.other.iter().any(|line| line.contains("reconnect")), "{:?}", stream.other);
     });
