@@ -110,31 +110,33 @@ impl Desks {
         round.holders.iter().filter(holds).map(|agent| agent.agent_id.clone()).collect()
     }
 
+    /// The channels to be read. If the line of an intent has gone on since, its desk is begun anew: so whatever the
+    /// commands need of an intent is read, and at one moment, when anything is.
+    fn missing(&self, commands: &[&Command]) -> Vec<uuid::Uuid> {
+        let known = |command: &Command| {
+            let desk = self.desks.get(&command.intent_id);
+            desk.is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
+        };
+        let incomplete: HashSet<IntentId> =
+            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
+        let missing: HashSet<uuid::Uuid> = commands
+            .iter()
+            .filter(|command| incomplete.contains(&command.intent_id))
+            .map(|command| command.channel_id.uuid())
+            .collect();
+        missing.into_iter().collect()
+    }
+
     async fn load_channels(
         &mut self,
         conn: &mut PgConnection,
         commands: &[&Command],
         round: &mut Round,
     ) -> Outcome<()> {
-        let known = |command: &&&Command| {
-            self.desks
-                .get(&command.intent_id)
-                .is_some_and(|desk| desk.channels.contains_key(&command.channel_id))
-        };
-        // If the line has gone on since, its desk is begun anew: so whatever the commands need of an intent is read, and
-        // at one moment, when anything is.
-        let incomplete: HashSet<IntentId> =
-            commands.iter().filter(|command| !known(command)).map(|command| command.intent_id).collect();
-        let mut ids: Vec<uuid::Uuid> = commands
-            .iter()
-            .filter(|command| incomplete.contains(&command.intent_id))
-            .map(|command| command.channel_id.uuid())
-            .collect();
+        let ids = self.missing(commands);
         if ids.is_empty() {
             return Ok(());
         }
-        ids.sort_unstable();
-        ids.dedup();
         let rows = sqlx::query!(
             r#"-- desks::channels
              SELECT c.id AS "id!", c.intent_id AS "intent_id!", c.task_id, c.name AS "name!",
