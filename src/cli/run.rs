@@ -135,8 +135,9 @@ pub(super) async fn start(
 ) -> Result<(Server, Option<Private>), Failure> {
     let Database { options: database, private } = database(&config).await?;
     let parts = Parts { seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
+    let starting = Box::pin(keeping(private.as_ref(), Server::start(parts)));
     let started = tokio::select! {
-        started = Box::pin(keeping(private.as_ref(), Server::start(parts))) => started.map_err(Into::into),
+        started = starting => started.map_err(Into::into),
         () = signals.told() => Err("told to stop before it was ready".into()),
     };
     match (started, private) {

@@ -20,6 +20,8 @@ use super::binaries::{Binaries, BinariesError};
 
 /// The database's superuser and name inside a private cluster.
 const NAME: &str = "entente";
+/// What the name of a cluster that is being made ends with, before the process that makes it.
+const UNFINISHED: &str = "new-";
 /// Bytes of a Unix socket's path that every system takes.
 const SOCKET_PATH_BYTES: usize = 100;
 
@@ -194,8 +196,10 @@ impl Private {
     }
 
     /// Makes the cluster if there is none. It is made beside its place and moved there whole: a crash on the way
-    /// leaves nothing that looks like a cluster.
+    /// leaves nothing that looks like a cluster. Each attempt has a directory of its own, because the programs of one
+    /// whose server was killed go on for a while.
     async fn initialise(&self) -> Result<(), PrivateError> {
+        self.tidy();
         if let Ok(found) = fs::read_to_string(self.data.join("PG_VERSION")) {
             let found = found.trim().to_owned();
             if found != self.binaries.major.to_string() {
@@ -208,16 +212,27 @@ impl Private {
             return Ok(());
         }
         info!(data.dir = %self.data.display(), "creating a private PostgreSQL {}", self.binaries.major);
-        let fresh = self.data.with_extension("new");
-        if fresh.exists() {
-            fs::remove_dir_all(&fresh).map_err(file(format!("removing {}", fresh.display())))?;
-        }
+        let fresh = self.data.with_extension(format!("{UNFINISHED}{}", std::process::id()));
         own_dir(self.owner.as_ref(), &fresh)?;
         let path = fresh.display().to_string();
         let arguments =
             ["-D", &path, "-U", NAME, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"];
         self.program("initdb", &arguments).await?;
         fs::rename(&fresh, &self.data).map_err(file(format!("moving {} into place", fresh.display())))
+    }
+
+    /// Removes clusters that were never finished, as far as nothing writes to them any more; what is left goes the next
+    /// time.
+    fn tidy(&self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().filter_map(Result::ok) {
+            let name = entry.file_name();
+            if Path::new(&name)
+                .extension()
+                .is_some_and(|end| end.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
+            {
+                let _left = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 }
 

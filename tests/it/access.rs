@@ -184,7 +184,8 @@ async fn the_end_of_the_last_grant_opens_nothing() {
     let note = json!({ "sender": "agent.eve" });
     // Open to everybody, until somebody is listed: then the others read.
     eve.post(&messages, note.clone()).await.is(201);
-    let grant = json!({ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00Z" });
+    let grant =
+        json!({ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00Z" });
     ada.post(&format!("/intents/{intent}/acl/entries"), grant).await.ok();
     eve.post(&messages, note.clone()).await.refused(403, "forbidden");
     // That the one grant ends gives eve nothing back, neither at once nor after it was swept.

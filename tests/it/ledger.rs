@@ -79,7 +79,7 @@ async fn send(run: Arc<Run>, client: Client, channel: String, who: u64) -> Vec<E
 /// A pause of some length: kills must meet the server in every state, and differ from run to run.
 fn pause(chance: &mut u64) -> Duration {
     *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    Duration::from_millis(100 + (*chance >> 33) % 500)
+    Duration::from_millis(50 + (*chance >> 33) % 400)
 }
 
 /// Kills again and again; what was killed comes back by itself or is started anew.

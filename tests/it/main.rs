@@ -1,8 +1,8 @@
 //! The tests through the door: a real server on a real PostgreSQL, raw JSON over real sockets, time in the test's hand.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
-#![expect(clippy::disallowed_methods, reason = "a test is its own world: it spawns, waits and reads PATH")]
-#![expect(clippy::match_wild_err_arm, reason = "a time-out says nothing but that")]
+#![expect(clippy::disallowed_methods, reason = "a test owns its tasks, and some follow the true clock")]
+#![expect(clippy::similar_names, reason = "`asked` and `asker` are what they are")]
 
 mod access;
 mod agents;

@@ -3,15 +3,17 @@
 mod starting;
 mod stopping;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use entente::config::Config;
 use entente::db::private::Private;
 use entente::startup::{Parts, Server};
 use futures_util::future::join_all;
+use sqlx::ConnectOptions as _;
 
 use crate::harness::process::{KEY, Place, key_of};
-use crate::harness::{Client, Setup, Sse, Value, World, json, talk};
+use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, talk};
 
 /// A server in this process on a PostgreSQL that the test stops and starts; the test's own, because the others' must stay.
 async fn on_own_postgres(place: &Place) -> (Server, Private) {
@@ -159,74 +161,74 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     private.stop().await.unwrap();
 }
 
+/// Sends until it is over; each message until it is acknowledged. How many, and how often the answer was 503.
+async fn talk_on(client: Client, channel: &str, who: u64, over: &AtomicBool) -> (u64, u64) {
+    let (mut sent, mut refused) = (0, 0);
+    while !over.load(Ordering::Relaxed) {
+        let body = json!({ "sender": "agent.ada", "payload": { "who": who, "n": sent } });
+        let once = client.once(&format!("{who}-{sent}"));
+        loop {
+            let reply = once.post(&format!("/channels/{channel}/messages"), body.clone()).await;
+            if reply.status == 201 {
+                break;
+            }
+            reply.refused(503, "unavailable");
+            refused += 1;
+        }
+        sent += 1;
+    }
+    (sent, refused)
+}
+
+/// Cuts every connection to the database, again and again; how many.
+async fn cut_connections(world: &World) -> i64 {
+    let options = Cluster::get().options(&world.database);
+    let mut cutter = options.connect().await.unwrap();
+    let mut cut = 0;
+    for _ in 0..25 {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        cut += sqlx::query_scalar::<_, i64>(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .fetch_one(&mut cutter)
+        .await
+        .unwrap();
+    }
+    cut
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
     let world = World::with(Setup { live: true, ..Setup::default() }).await;
     let any = world.any();
-    let (intent, channel) = talk(&any, json!({ "options": { "audit": true } })).await;
-    let mut stream = Sse::open(&any, &format!("/subscribe/intents/{intent}")).await;
-    let mut cutter = {
-        use sqlx::ConnectOptions as _;
-        crate::harness::Cluster::get().options(&world.database).connect().await.unwrap()
-    };
+    let options = json!({ "options": { "audit": true, "max_messages": 100_000 } });
+    let (intent, channel) = talk(&any, options).await;
+    let path = format!("/subscribe/intents/{intent}");
+    let mut stream = Sse::open(&any, &path).await;
+    let over = AtomicBool::new(false);
+    let talkers = join_all((0..8).map(|who| talk_on(any.clone(), &channel, who, &over)));
     let cutting = async {
-        let mut cut = 0_i64;
-        for _ in 0..25 {
-            tokio::time::sleep(Duration::from_millis(60)).await;
-            cut += sqlx::query_scalar::<_, i64>(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                 WHERE datname = current_database() AND pid <> pg_backend_pid()",
-            )
-            .fetch_one(&mut cutter)
-            .await
-            .unwrap();
-        }
-        cut
-    };
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let talkers = join_all((0..8_u64).map(|who| {
-        let (client, channel, over) = (any.clone(), channel.clone(), &over);
-        async move {
-            let (mut n, mut refused) = (0_u64, 0);
-            while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                let body = json!({ "sender": "agent.ada", "payload": { "who": who, "n": n } });
-                let once = client.once(&format!("{who}-{n}"));
-                let reply = once.post(&format!("/channels/{channel}/messages"), body).await;
-                if reply.status == 201 {
-                    n += 1;
-                } else {
-                    reply.refused(503, "unavailable");
-                    refused += 1;
-                }
-            }
-            (n, refused)
-        }
-    }));
-    let cutting = async {
-        let cut = cutting.await;
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let cut = cut_connections(&world).await;
+        over.store(true, Ordering::Relaxed);
         cut
     };
     let (sent, cut) = tokio::join!(talkers, cutting);
-    let (total, refused) = sent.iter().fold((0, 0), |(a, b), (n, refused)| (a + n, b + refused));
+    let (total, refused) = sent.iter().fold((0, 0), |(a, b), (sent, refused)| (a + sent, b + refused));
     println!("{cut} connections cut, {total} messages acknowledged, {refused} requests answered 503");
-    // A cut after the commit is answered 503, and never tried again where it was the last: one more per client at most.
-    let mut heard: Vec<u64> = vec![0; 8];
-    let mut count = 0;
-    while count < total {
+    let mut heard = [0; 8];
+    while heard.iter().sum::<u64>() < total {
         let Some(event) = stream.try_next().await else {
-            stream =
-                Sse::resume(&any, &format!("/subscribe/intents/{intent}"), stream.last_id.as_deref()).await;
+            assert!(!stream.ended_cleanly());
+            stream = Sse::resume(&any, &path, stream.last_id.as_deref()).await;
             continue;
         };
         let who = usize::try_from(event.data["payload"]["who"].as_u64().unwrap()).unwrap();
         assert_eq!(event.data["payload"]["n"], heard[who], "client {who}: lost, doubled or out of order");
         heard[who] += 1;
-        count += 1;
     }
-    for (who, (n, _)) in sent.iter().enumerate() {
-        assert!(heard[who] == *n || heard[who] == n + 1, "client {who}: {} of {n}", heard[who]);
-    }
+    assert!(sent.iter().map(|(sent, _)| *sent).eq(heard));
+    stream.silent(Duration::from_millis(100)).await;
     // Connections that lay idle for half a second are tested before they are used: from then on nobody meets a dead one.
     tokio::time::sleep(Duration::from_millis(600)).await;
     join_all((0..20).map(async |_| any.get(&format!("/intents/{intent}")).await.ok())).await;

@@ -69,14 +69,7 @@ impl Private {
                 }
             }
         };
-        let created = sqlx::raw_sql("CREATE DATABASE entente").execute(&mut connection).await;
-        if let Err(e) = created {
-            let exists =
-                e.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() == Some("42P04");
-            if !exists {
-                return Err(PrivateError::Silent(e));
-            }
-        }
+        make_database(&mut connection).await.map_err(PrivateError::Silent)?;
         connection.close().await.map_err(PrivateError::Silent)
     }
 
@@ -191,6 +184,23 @@ impl Private {
         }
         let said = [output.stdout, output.stderr].concat();
         Err(PrivateError::Program { program: name, output: String::from_utf8_lossy(&said).trim().to_owned() })
+    }
+}
+
+/// Makes the database if there is none. What a server that was killed has begun may still be under way.
+async fn make_database(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let began = Instant::now();
+    loop {
+        let Err(e) = sqlx::raw_sql("CREATE DATABASE entente").execute(&mut *connection).await else {
+            return Ok(());
+        };
+        match e.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
+            // It exists, or has come to exist meanwhile.
+            Some("42P04" | "23505") => return Ok(()),
+            // Another one is being made out of the same template.
+            Some("55006") if began.elapsed() < RETRY_LIMIT => sleep(WATCH).await,
+            _ => return Err(e),
+        }
     }
 }
 

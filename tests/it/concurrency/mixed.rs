@@ -77,7 +77,11 @@ async fn patches(client: &Client, intent: &str, who: &str) {
         let version = client.get(&path).await.ok()["version"].clone();
         let patch = json!({ "op": "append", "path": who, "value": won });
         let reply = client.seen(&version).post(&format!("{path}/state"), json!({ "patches": [patch] })).await;
-        won += usize::from(reply.status == 200);
+        if reply.status == 200 {
+            won += 1;
+        } else {
+            reply.refused(409, "version_conflict");
+        }
     }
 }
 
@@ -126,14 +130,14 @@ async fn a_mixed_load_leaves_one_dense_line_and_a_log_that_verifies() {
     world.end().await;
 }
 
-/// A place on a line: its number, what stands there, on which channel, under which number there, and since when.
-type Place = (i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>);
+/// What stands at a place of a line: the place, what it is, its channel, its number there, its time.
+type Entry = (i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>);
 
 /// Requires that an intent's line has every number once, that time does not go back along it and that messages are
 /// numbered along it; what stands at each number.
 async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
     let uuid = intent.parse::<entente_core::ids::IntentId>().unwrap().uuid();
-    let rows: Vec<Place> = sqlx::query_as(
+    let rows: Vec<Entry> = sqlx::query_as(
         "SELECT seq, 'message', channel_id::text, number, created_at FROM messages WHERE intent_id = $1
          UNION ALL SELECT seq, 'receipt', NULL, 0, at FROM receipts WHERE intent_id = $1
          UNION ALL SELECT seq, event_type, NULL, sequence, created_at FROM events WHERE intent_id = $1 ORDER BY 1",

@@ -1,6 +1,7 @@
 //! One private PostgreSQL per run, by the server's own module; one database per test, copied from a migrated template.
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -85,7 +86,9 @@ pub fn watch(dir: &std::path::Path) {
          kill -QUIT $(head -1 '{0}/postgres/postmaster.pid' 2>/dev/null) 2>/dev/null; sleep 0.3; rm -rf '{0}'",
         dir.display()
     );
-    let mut shell = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();
+    let mut shell = Command::new("sh");
+    // A group of its own: whoever ends the tests' group does not end what tidies up after them.
+    let mut shell = shell.arg("-c").arg(script).stdin(Stdio::piped()).process_group(0).spawn().unwrap();
     let mut pipe = shell.stdin.take().unwrap();
     pipe.flush().unwrap();
     // Held until the process ends.

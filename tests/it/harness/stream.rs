@@ -97,7 +97,7 @@ impl Sse {
         match timeout(PATIENCE, self.try_next()).await {
             Ok(Some(event)) => event,
             Ok(None) => panic!("the stream ended after frame {:?}", self.last_id),
-            Err(_) => panic!("no frame came after {:?}", self.last_id),
+            Err(late) => panic!("no frame came after {:?}: {late}", self.last_id),
         }
     }
 
