@@ -28,6 +28,7 @@ pub mod pending;
 pub mod places;
 pub mod principals;
 pub mod receipts;
+pub mod seats;
 pub mod seeds;
 pub mod sends;
 pub mod streams;
