@@ -6,9 +6,11 @@
 //! What a batch does is the business of its [`Deed`]; this file knows only queues.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -52,9 +54,9 @@ pub struct GroupCommit<D: Deed> {
     metrics: Metrics,
 }
 
-/// The server is stopping, or the writer has died: the command may or may not have been done.
+/// The server is stopping, or the batch has panicked: the command may or may not have been done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server is stopping")]
+#[error("the server is stopping, or a defect has met the request")]
 pub struct Stopped;
 
 impl<D: Deed> GroupCommit<D> {
@@ -130,8 +132,15 @@ async fn write<D: Deed>(
         let began = Instant::now();
         #[expect(clippy::cast_precision_loss, reason = "a batch has at most 256 commands")]
         metrics.commit_batch.observe(commands.len() as f64);
-        let answers = deed.apply(&mut memory, commands).await;
+        let applied = AssertUnwindSafe(deed.apply(&mut memory, commands)).catch_unwind().await;
         metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+        let Ok(answers) = applied else {
+            // The panic hook has written down where. Its callers hear that it is not known what was done; the next batch
+            // begins with what the database says.
+            tracing::error!(batch = callers.len(), "a batch panicked");
+            memory = D::Memory::default();
+            continue;
+        };
         for (caller, answer) in callers.into_iter().zip(answers) {
             // A caller that has gone away does not undo what was committed.
             let _gone = caller.send(answer);
