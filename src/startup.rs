@@ -28,7 +28,8 @@ use crate::environment::{OsChance, SystemClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
 use crate::http::openapi::Document;
-use crate::http::{Doors, Limits, application};
+
+use crate::http::{Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::{app, db};
@@ -246,6 +247,7 @@ fn share(config: &Config, ctx: Ctx, sends: Sends, database_up: Arc<AtomicBool>, 
             refused_subscribe_hold: config.refused_subscribe_hold,
         },
         started: Instant::now(),
+        pace: Pace::default(),
         draining: tasks.draining().clone(),
         database_up,
         request_ids: RequestIds::new(start),

@@ -142,15 +142,6 @@ impl Stream {
         }
     }
 
-    /// How many streams are delivered to when this one is.
-    #[must_use]
-    pub fn company(&self) -> usize {
-        match &self.source {
-            Source::Line { follower, .. } => follower.topic().followers(),
-            Source::House { follower, .. } => follower.topic().followers(),
-        }
-    }
-
     /// Whether the caller's key still opens the stream.
     ///
     /// # Errors
@@ -167,7 +158,8 @@ impl Stream {
                 Glance::Frames(frames) => self.unseen.extend(frames),
                 Glance::UpToDate => news(follower, grant).await,
                 Glance::Behind => {
-                    let Stretch { records, reached } = places::line(ctx, *intent, follower.position).await?;
+                    let stretch = Box::pin(places::line(ctx, *intent, follower.position)).await?;
+                    let Stretch { records, reached } = stretch;
                     caught_up(ctx, &records);
                     self.unseen
                         .extend(records.into_iter().map(|(seq, r)| Arc::new(Frame::new(Mark::Line(seq), r))));
@@ -179,7 +171,8 @@ impl Stream {
                 Glance::Frames(frames) => self.unseen.extend(frames),
                 Glance::UpToDate => news(follower, grant).await,
                 Glance::Behind => {
-                    let Stretch { records, reached } = places::house(ctx, follower.position).await?;
+                    let stretch = Box::pin(places::house(ctx, follower.position)).await?;
+                    let Stretch { records, reached } = stretch;
                     caught_up(ctx, &records);
                     let stuck = records.is_empty() && reached == follower.position;
                     self.unseen
@@ -235,8 +228,12 @@ impl Stream {
         if let Some(seat) = self.seats.get(&intent).filter(|seat| valid(seat)) {
             return Ok(seat.clone());
         }
-        let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
-        let seat = access::seat(&mut conn, &self.caller.agent, intent, now).await?;
+        // What is rarely awaited is boxed: a stream that waits is then as small as its waiting.
+        let look = async {
+            let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
+            access::seat(&mut conn, &self.caller.agent, intent, now).await
+        };
+        let seat = Box::pin(look).await?;
         if self.seats.len() >= SEATS {
             self.seats.clear();
         }
@@ -267,8 +264,11 @@ impl Stream {
                 {
                     return Ok(false);
                 }
-                let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
-                match visit(&mut conn, &self.caller, channel, ctx.now()).await {
+                let look = async {
+                    let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
+                    visit(&mut conn, &self.caller, channel, ctx.now()).await
+                };
+                match Box::pin(look).await {
                     Ok(visit) => {
                         let viewer = visit.viewer(&self.caller, ctx.settings.strict);
                         viewer.require(&visit.channel).map_err(|_no_longer| End::AccessEnded)?;

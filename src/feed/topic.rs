@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::Frame;
 
 /// Frames kept per topic. A follower further behind reads from the database; one that keeps up never gets near.
-const RING: usize = 512;
+const RING: usize = 2_048;
 
 /// Frames read at a glance, so that one follower does not hold the ring's lock for long.
 const GLANCE: usize = 128;
@@ -101,11 +101,6 @@ impl<P: Copy + Ord> Topic<P> {
     /// Wakes every follower, for instance because the line went on elsewhere.
     pub fn wake(&self) {
         self.changed.send_replace(());
-    }
-
-    /// How many follow.
-    pub fn followers(&self) -> usize {
-        self.changed.receiver_count()
     }
 }
 

@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_actix_web::service_config::ServiceConfig;
 use utoipa_actix_web::{AppExt as _, scope};
 
+pub use self::streams::Pace;
 use crate::app::Ctx;
 use crate::app::sends::Sends;
 
@@ -73,6 +74,8 @@ pub struct Doors {
     pub database_up: Arc<AtomicBool>,
     /// Requests that have come in, ever.
     pub arrivals: Arc<AtomicU64>,
+    /// How deliveries to streams are spaced.
+    pub pace: streams::Pace,
     /// Where request ids come from.
     pub request_ids: frontdoor::RequestIds,
     /// Refused subscriptions that may be held at once; beyond, they are answered without delay.

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderName};
@@ -32,12 +33,28 @@ const RETRY_MILLIS: u64 = 1_000;
 /// Time for a stream's last words to get out before it breaks.
 const PARTING: Duration = Duration::from_millis(100);
 
-/// Each delivery to a stream costs a wake-up and a write. With many streams these are spaced so that they take no more
-/// than a part of a core: this long per open stream between two deliveries to the same one, up to [`LINGER_MAX`].
-/// A stream that was silent for longer is delivered to at once.
-const LINGER_PER_STREAM: Duration = Duration::from_micros(60);
-/// The longest spacing: what a person still takes for "at once".
-const LINGER_MAX: Duration = Duration::from_millis(120);
+/// What one delivery to a stream, a wake-up and a write, may take of a core.
+const DELIVERY: Duration = Duration::from_micros(60);
+/// The longest rest between two deliveries to one stream: what a person still takes for "at once".
+const REST_MAX: Duration = Duration::from_millis(120);
+
+/// Spaces deliveries to streams, so that all of them together take no more than a part of a core and senders keep the
+/// rest: a stream that was delivered to rests until the others have had their share, and then has all that came
+/// meanwhile at once. Without many deliveries there is no rest; a stream that was silent is delivered to at once.
+#[derive(Debug, Default)]
+pub struct Pace(AtomicU64);
+
+impl Pace {
+    /// How long a stream rests that is delivered to at `now`, counted from the server's start.
+    fn rest(&self, now: Duration) -> Duration {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let (now, most) = (micros(now), micros(REST_MAX));
+        let next = |free: u64| Some((free.max(now) + micros(DELIVERY)).min(now + most));
+        let free =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_else(|free| free);
+        Duration::from_micros(free.saturating_sub(now))
+    }
+}
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config
@@ -330,14 +347,11 @@ impl Live {
                 text.extend_from_slice(&frame.encoded(wire, |frame| encode(frame, wire)));
             }
             if !text.is_empty() {
-                self.rested_at = Instant::now() + self.linger();
+                let now = Instant::now();
+                let rest = self.doors.pace.rest(now.into_std().duration_since(self.doors.started));
+                self.rested_at = now + rest;
                 return Ok(text.freeze());
             }
         }
-    }
-
-    fn linger(&self) -> Duration {
-        let streams = u32::try_from(self.stream.company()).unwrap_or(u32::MAX);
-        LINGER_PER_STREAM.saturating_mul(streams.saturating_sub(1)).min(LINGER_MAX)
     }
 }
