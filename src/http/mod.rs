@@ -75,7 +75,7 @@ pub struct Doors {
     /// Requests that have come in, ever.
     pub arrivals: Arc<AtomicU64>,
     /// How deliveries to streams are spaced.
-    pub pace: streams::Pace,
+    pub pace: Pace,
     /// Where request ids come from.
     pub request_ids: frontdoor::RequestIds,
     /// Refused subscriptions that may be held at once; beyond, they are answered without delay.
