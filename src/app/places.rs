@@ -1,7 +1,7 @@
 //! Reading the lines: what happened on one intent, or on all, after a place. Messages, events and receipts are three
 //! tables and one line; this file puts them together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use entente_core::channels::Channel;
@@ -12,7 +12,7 @@ use entente_core::messages::Message;
 use entente_core::receipts::Receipt;
 use sqlx::PgConnection;
 
-use super::{Ctx, Outcome, channels, events, messages, receipts, unknown};
+use super::{Ctx, Outcome, channels, events, messages, receipts};
 use crate::feed::{Place, Record};
 
 /// Rows of each table read at once when a follower catches up.
@@ -44,12 +44,12 @@ pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<
 }
 
 /// What happened anywhere after `place`. Only what is older than every transaction still under way is read: nothing can
-/// appear before it any more.
+/// appear before it any more. What was reached is the place of something that was written, never the horizon: when
+/// PostgreSQL crashes, numbers of transactions that had written nothing are given out again.
 pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
     let mut conn = ctx.pool.acquire().await?;
     let horizon = horizon(&mut conn).await?;
-    let end = Place { xid: horizon, intent_id: IntentId::HOUSE, seq: 0 };
-    if end <= place {
+    if horizon <= place.xid {
         return Ok(Stretch { records: Vec::new(), reached: place });
     }
     let rows = Rows {
@@ -57,46 +57,29 @@ pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
         events: events::of_house(&mut conn, place, horizon, STEP).await?,
         receipts: receipts::of_house(&mut conn, place, horizon, STEP).await?,
     };
+    let end = rows.last().unwrap_or(place);
     rows.gather(ctx, &mut conn, end, |place| place).await
 }
 
-/// The place from which on a new follower of everything hears, and what of it is past already.
-pub(crate) async fn now(ctx: &Ctx) -> Outcome<(Place, Past)> {
-    let snapshot = sqlx::query_scalar!(
+/// The place from which on a new follower of everything hears: after the last thing that was written below the horizon.
+/// And what was committed above it already: one transaction that takes long holds the horizon back for all, and who
+/// begins to follow meanwhile does not hear again what was there before.
+pub(crate) async fn now(ctx: &Ctx) -> Outcome<(Place, HashSet<i64>)> {
+    let row = sqlx::query!(
         r#"-- places::now
-         SELECT pg_current_snapshot()::text AS "snapshot!""#
+         WITH horizon AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xid)
+         SELECT greatest((SELECT max(m.xid) FROM messages m WHERE m.xid < h.xid),
+                         (SELECT max(e.xid) FROM events e WHERE e.xid < h.xid),
+                         (SELECT max(r.xid) FROM receipts r WHERE r.xid < h.xid)) AS last,
+                ARRAY(SELECT m.xid FROM messages m WHERE m.xid >= h.xid
+                      UNION SELECT e.xid FROM events e WHERE e.xid >= h.xid
+                      UNION SELECT r.xid FROM receipts r WHERE r.xid >= h.xid) AS "past!"
+         FROM horizon h"#
     )
     .fetch_one(&ctx.pool)
     .await?;
-    let past = Past::read(&snapshot);
-    let (horizon, past) = past.ok_or_else(|| unknown("snapshot", &snapshot))?;
-    Ok((Place { xid: horizon, intent_id: IntentId::HOUSE, seq: 0 }, past))
-}
-
-/// What had been committed at a moment. One transaction that takes long holds the horizon back for all; who begins to
-/// follow meanwhile does not hear again what was committed since.
-#[derive(Debug)]
-pub(crate) struct Past {
-    /// Transactions from here on had not begun.
-    end: i64,
-    /// Transactions that were under way.
-    under_way: Vec<i64>,
-}
-
-impl Past {
-    /// Reads a snapshot as PostgreSQL writes it, `xmin:xmax:xip,…`: the horizon, and the past.
-    fn read(snapshot: &str) -> Option<(i64, Self)> {
-        let mut parts = snapshot.split(':');
-        let horizon = parts.next()?.parse().ok()?;
-        let end = parts.next()?.parse().ok()?;
-        let under_way = parts.next()?.split(',').filter(|xid| !xid.is_empty()).map(str::parse);
-        Some((horizon, Self { end, under_way: under_way.collect::<Result<_, _>>().ok()? }))
-    }
-
-    /// Whether what this transaction wrote was committed then.
-    pub fn has(&self, xid: i64) -> bool {
-        xid < self.end && !self.under_way.contains(&xid)
-    }
+    let next = row.last.unwrap_or(0) + 1;
+    Ok((Place { xid: next, intent_id: IntentId::HOUSE, seq: 0 }, row.past.into_iter().collect()))
 }
 
 /// The oldest transaction that is still under way: every older one has committed or never will.
@@ -118,6 +101,14 @@ struct Rows {
 }
 
 impl Rows {
+    /// The last place of all.
+    fn last(&self) -> Option<Place> {
+        let messages = self.messages.last().map(|(place, _)| *place);
+        let events = self.events.last().map(|(place, _)| *place);
+        let receipts = self.receipts.last().map(|(place, _)| *place);
+        [messages, events, receipts].into_iter().flatten().max()
+    }
+
     async fn gather<P: Copy + Ord>(
         self,
         ctx: &Ctx,

@@ -6,7 +6,7 @@
 
 mod filling;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use entente_core::access::Level;
@@ -18,7 +18,7 @@ use entente_core::messages::{Message, MessageStatus, Viewer};
 use entente_core::refusal::{Code, Refusal};
 
 use super::access::Seat;
-use super::places::{self, Past, Stretch};
+use super::places::{self, Stretch};
 use super::visits::visit;
 use super::{AppError, Caller, Ctx, Grant, Outcome, access};
 use crate::feed::{Follower, Frame, Glance, Mark, Place, Record};
@@ -58,7 +58,7 @@ pub enum End {
 #[derive(Debug)]
 enum Source {
     Line { follower: Follower<i64>, intent: IntentId, channel: Option<ChannelId> },
-    House { follower: Follower<Place>, agent_only: bool, past: Option<Past> },
+    House { follower: Follower<Place>, agent_only: bool, past: HashSet<i64> },
 }
 
 /// One who follows.
@@ -86,8 +86,8 @@ impl Stream {
             Subject::Agent | Subject::All => {
                 caller.require(Scope::ChannelsRead)?;
                 let (place, past) = match resume {
-                    None => places::now(ctx).await.map(|(place, past)| (place, Some(past)))?,
-                    Some(Mark::House(place)) => (place, None),
+                    None => places::now(ctx).await?,
+                    Some(Mark::House(place)) => (place, HashSet::new()),
                     Some(Mark::Line(_)) => return Err(foreign_mark()),
                 };
                 let follower = ctx.feed.follow_house(place);
@@ -189,8 +189,8 @@ impl Stream {
 
     async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
         let intent = frame.record.intent_id();
-        if let (Source::House { past: Some(past), .. }, Mark::House(place)) = (&self.source, frame.mark)
-            && past.has(place.xid)
+        if let (Source::House { past, .. }, Mark::House(place)) = (&self.source, frame.mark)
+            && past.contains(&place.xid)
         {
             return Ok(false);
         }

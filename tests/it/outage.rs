@@ -234,3 +234,36 @@ async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
     join_all((0..20).map(async |_| any.get(&format!("/intents/{intent}")).await.ok())).await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_of_postgres_that_turns_its_count_of_transactions_back_loses_no_frame() {
+    let place = Place::new("count");
+    let (server, private) = on_own_postgres(&place).await;
+    let ada = Client::new(server.address, Some(&key_of("agent.ada")));
+    let (_, channel) = talk(&ada, json!({})).await;
+    let mut early = Sse::open(&ada, "/subscribe").await;
+    send(&ada, &channel, 0).await;
+    assert_eq!(early.next().await.data["payload"]["n"], 0);
+    // Transactions that take a number and write nothing: after a crash nobody knows of them.
+    for _ in 0..300 {
+        sqlx::query("SELECT pg_current_xact_id()").execute(&server.ctx.pool).await.unwrap();
+    }
+    let mut late = Sse::open(&ada, "/subscribe").await;
+    // Both have looked since, and nothing was written that would make the count last.
+    tokio::time::sleep(Duration::from_millis(280)).await;
+    assert!(place.kill_postgres());
+    drop(private);
+    let private = Private::start(&place.0, None, &[]).await.unwrap();
+    until_ready_is(&ada, 200, Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    for n in 1..4 {
+        send(&ada, &channel, n).await;
+    }
+    for stream in [&mut early, &mut late] {
+        for n in 1..4 {
+            assert_eq!(stream.next().await.data["payload"]["n"], n);
+        }
+    }
+    server.stop().await;
+    private.stop().await.unwrap();
+}

@@ -51,7 +51,7 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
         return Ok(true);
     };
     let Stretch { records, reached } = places::house(ctx, head).await?;
-    let more = !records.is_empty();
+    let more = reached > head;
     let mut previous = head;
     for (place, record) in records {
         topic.publish(previous, place, Some(Arc::new(Frame::new(Mark::House(place), record))));
