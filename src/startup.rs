@@ -12,6 +12,7 @@ use actix_web::{HttpServer, web};
 use entente_core::clock::Clock;
 use entente_core::ids::{Chance, NodeId};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use sqlx::PgPool;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
@@ -180,6 +181,7 @@ impl Server {
         let arrivals = Arc::clone(&shared.arrivals);
         let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
+        take_files(&config);
         let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
         Ok(Self { address, ctx, tasks, http, gate, arrivals, pools: [doors, house] })
     }
@@ -220,6 +222,24 @@ impl Server {
             before = Some(self.arrivals.load(Ordering::Relaxed));
             sleep(QUIET).await;
         }
+    }
+}
+
+/// Takes as many open files as the system allows: each connection is one. Says so when that is fewer than the process
+/// may have connections: beyond it none is accepted, and clients see no reason.
+fn take_files(config: &Config) {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(e) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(error = %e, "the limit of open files could not be raised");
+    }
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if files < config.max_connections as u64 {
+        info!(
+            open.files = files,
+            connections = config.max_connections,
+            "the system allows fewer open files than ENTENTE_MAX_CONNECTIONS; with more clients raise `ulimit -n`"
+        );
     }
 }
 

@@ -84,6 +84,8 @@ pub async fn latency(stage: &Stage, report: &mut Report, most: f64) {
     let to = channels(stage, 100, false).await;
     let names = to.clone();
     let pace = 0.6 * most;
+    // As in a database that has run for a while: segments of the log are used again, not made.
+    stage.checkpoint().await;
     let mut load = paced(stage.server.address, 32, SPELL * 2, pace, move |client, n| {
         let channel = (client * 7_919 + n * 31) % names.len();
         (channel, Stage::message(&names[channel], client, ""))

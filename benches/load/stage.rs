@@ -126,6 +126,13 @@ impl Stage {
         self.private.options().connect().await.unwrap()
     }
 
+    /// Has PostgreSQL write down what it holds in memory.
+    pub async fn checkpoint(&self) {
+        let mut connection = self.connect().await;
+        sqlx::raw_sql("CHECKPOINT").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
     /// Durable single-row inserts of the same payload per second, by pgbench over the Unix socket, prepared.
     pub fn pgbench(&self, clients: usize, time: Duration) -> f64 {
         let script = self.dir.join("insert.sql");

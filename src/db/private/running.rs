@@ -126,6 +126,8 @@ impl Private {
             ("max_connections", "200"),
             ("shared_buffers", "256MB"),
             ("max_wal_size", "4GB"),
+            // A segment that is used again costs a commit nothing; a new one is written in full and synced first.
+            ("min_wal_size", "1GB"),
             ("wal_compression", "on"),
             ("checkpoint_timeout", "15min"),
             ("log_min_messages", "warning"),
