@@ -90,7 +90,7 @@ pub(crate) fn policy(word: &str) -> Outcome<Policy> {
 /// Requires a level of access to an intent.
 ///
 /// # Errors
-/// [`Code::NotFound`], [`Code::AccessClosed`] or [`Code::Forbidden`].
+/// `NotFound`, `AccessClosed` or `Forbidden`.
 pub(crate) async fn require(
     conn: &mut PgConnection,
     agent: &str,

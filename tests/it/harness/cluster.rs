@@ -77,13 +77,27 @@ impl Cluster {
     }
 }
 
+<<<<<<< HEAD
 /// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
 /// it ends: a shell waits for the end of a pipe that only this process holds.
+=======
+/// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
+/// it ends: a shell waits for the end of a pipe that only this process holds. It ends a process only if that works where
+/// it should: ids are given out again, and another one's process is not to be harmed.
+>>>>>>> trust
 pub fn watch(dir: &std::path::Path) {
     let dir: PathBuf = dir.canonicalize().unwrap();
     let script = format!(
-        "cat >/dev/null; kill -KILL $(cat '{0}/server.pid' 2>/dev/null) 2>/dev/null; \
-         kill -QUIT $(head -1 '{0}/postgres/postmaster.pid' 2>/dev/null) 2>/dev/null; sleep 0.3; rm -rf '{0}'",
+        "cat >/dev/null
+         end() {{
+           pid=$(head -n 1 \"$2\" 2>/dev/null) && [ -n \"$pid\" ] || return
+           [ ! -d /proc/self ] || [ \"$(readlink /proc/$pid/cwd)\" = \"$3\" ] || return
+           kill -$1 $pid 2>/dev/null
+         }}
+         end KILL '{0}/server.pid' '{0}'
+         end QUIT '{0}/postgres/postmaster.pid' '{0}/postgres'
+         sleep 0.3
+         rm -rf '{0}'",
         dir.display()
     );
     let mut shell = Command::new("sh");

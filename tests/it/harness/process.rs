@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -26,13 +26,21 @@ impl Place {
         let dir = std::env::temp_dir().join(format!("entente-{name}-{}-{count}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         watch(&dir);
-        Self(dir)
+        Self(dir.canonicalize().unwrap())
     }
 
+<<<<<<< HEAD
     /// The process id of the PostgreSQL that runs here.
+=======
+    /// The process id of the PostgreSQL that runs here. One that has died is not it, nor is who has its id since.
+>>>>>>> trust
     pub fn postmaster(&self) -> Option<Pid> {
-        let text = fs::read_to_string(self.0.join("postgres/postmaster.pid")).ok()?;
-        Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
+        let data = self.0.join("postgres");
+        let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
+        let pid: i32 = text.lines().next()?.trim().parse().ok()?;
+        let here = fs::read_link(format!("/proc/{pid}/cwd")).map(|works_in| works_in == data);
+        let here = here.unwrap_or_else(|_untold| !Path::new("/proc/self").exists());
+        Pid::from_raw(pid).filter(|_| here)
     }
 
     /// Kills PostgreSQL as nothing else would: without a chance to write anything.
@@ -51,6 +59,8 @@ impl Drop for Place {
         if let Some(pid) = self.postmaster() {
             let _gone = kill_process(pid, Signal::QUIT);
         }
+        // Whatever it still writes goes with the rest when the tests end.
+        let _left = fs::remove_dir_all(&self.0);
     }
 }
 
