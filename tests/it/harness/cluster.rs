@@ -77,14 +77,9 @@ impl Cluster {
     }
 }
 
-<<<<<<< HEAD
-/// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
-/// it ends: a shell waits for the end of a pipe that only this process holds.
-=======
 /// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
 /// it ends: a shell waits for the end of a pipe that only this process holds. It ends a process only if that works where
 /// it should: ids are given out again, and another one's process is not to be harmed.
->>>>>>> trust
 pub fn watch(dir: &std::path::Path) {
     let dir: PathBuf = dir.canonicalize().unwrap();
     let script = format!(

@@ -29,11 +29,7 @@ impl Place {
         Self(dir.canonicalize().unwrap())
     }
 
-<<<<<<< HEAD
-    /// The process id of the PostgreSQL that runs here.
-=======
     /// The process id of the PostgreSQL that runs here. One that has died is not it, nor is who has its id since.
->>>>>>> trust
     pub fn postmaster(&self) -> Option<Pid> {
         let data = self.0.join("postgres");
         let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
