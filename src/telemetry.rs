@@ -5,7 +5,6 @@
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -19,9 +18,8 @@ use crate::config::{Config, LogFormat};
 
 /// What libraries say that is of no use here: the HTTP library reports each stream that is broken on purpose
 /// (contract 11.4) as an error, and tells at each start what it starts on; the pool warns of each connection that ends
-/// with the thread that it was served by, when the server stops; and the acceptor takes the shut gate of a server that
-/// stops for an error.
-const QUIET: &str = "actix_http::h1=off,actix_server=warn,actix_server::accept=off,sqlx_core::pool=error";
+/// with the thread that it was served by, when the server stops.
+const QUIET: &str = "actix_http::h1=off,actix_server=warn,sqlx_core::pool=error";
 
 /// Starts the log, for the whole process. To be called once, by the program's entry.
 pub fn init(config: &Config) {
@@ -99,8 +97,6 @@ pub struct Metrics {
     pub auth: Family<AuthLabels, Counter>,
     /// 1 while the database answers.
     pub database_up: Gauge,
-    /// Seconds by which the oldest transaction of the database cluster holds back streams over many intents.
-    pub horizon_lag: Gauge<f64, AtomicU64>,
 }
 
 impl Default for Metrics {
@@ -130,7 +126,6 @@ impl Metrics {
             sweep_failures: Family::default(),
             auth: Family::default(),
             database_up: Gauge::default(),
-            horizon_lag: Gauge::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -159,12 +154,6 @@ impl Metrics {
         registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
-        registry.register_with_unit(
-            "horizon_lag",
-            "How far an old transaction holds back streams over many intents",
-            Unit::Seconds,
-            metrics.horizon_lag.clone(),
-        );
         Self { registry: Arc::new(registry), ..metrics }
     }
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
-pub(crate) use super::seats::{Seat, level, policy, require, require_manager, seat, seats};
+use super::seats::{level, policy, require, require_manager};
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
 
 /// An intent's list; one that was never set is open and empty.

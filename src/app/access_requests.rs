@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, unknown};
+use super::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, seats, unknown};
 
 /// Asks for access to an intent; works without any (RFC-0011).
 ///
@@ -27,7 +27,7 @@ pub async fn request(
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    access::seat(&mut tx, &ask.principal_id, intent_id, ctx.now())
+    seats::seat(&mut tx, &ask.principal_id, intent_id, ctx.now())
         .await?
         .ok_or_else(|| not_found("intent"))?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
@@ -56,7 +56,7 @@ pub async fn request(
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<AccessRequest>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    let seat = access::seat(&mut connection, &caller.agent, intent_id, ctx.now())
+    let seat = seats::seat(&mut connection, &caller.agent, intent_id, ctx.now())
         .await?
         .ok_or_else(|| not_found("intent"))?;
     let every = load(&mut connection, intent_id, None).await?;
@@ -97,7 +97,7 @@ pub async fn decide(
     law::check_reason(reason.as_deref())?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let judge = caller.acting_as(decided_by.to_owned());
-    access::require_manager(&mut tx, &judge, intent_id, ctx.now()).await?;
+    seats::require_manager(&mut tx, &judge, intent_id, ctx.now()).await?;
     let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
     let now = line.now();
     let found = load(&mut tx, intent_id, Some(id)).await?.pop();
@@ -161,7 +161,7 @@ impl TryFrom<Row> for AccessRequest {
             intent_id: row.intent_id.into(),
             principal_id: row.principal_id,
             principal_type: row.principal_type,
-            requested_permission: access::level(&row.requested_permission)?,
+            requested_permission: seats::level(&row.requested_permission)?,
             reason: row.reason,
             status: RequestStatus::parse(&row.status)
                 .ok_or_else(|| unknown("request status", &row.status))?,

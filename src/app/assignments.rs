@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, access, idempotency, not_found};
+use super::{Caller, Ctx, Outcome, idempotency, not_found, seats};
 
 /// An agent's assignment to an intent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Assignment {
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    access::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     load(&mut connection, intent_id).await
 }
 
@@ -57,7 +57,7 @@ pub async fn assign(
     check_name("agent_id", agent_id)?;
     check_name("role", role)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = access::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if role == "coordinator" {
         seat.standing.require_manager()?;
     }
@@ -95,7 +95,7 @@ pub async fn assign(
 pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    access::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
     let gone = sqlx::query!(
         "-- assignments::delete

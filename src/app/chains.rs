@@ -8,7 +8,7 @@ use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 use sqlx::PgConnection;
 
-use super::{Caller, Ctx, Outcome, access, events};
+use super::{Caller, Ctx, Outcome, events, seats};
 
 /// What a verification of a stored log found (contract 13).
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
     caller.require(Scope::IntentsRead)?;
     // Under the lock, so that the events and the line's end are of one moment.
     let mut tx = ctx.begin(&[intent_id]).await?;
-    access::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let found = verification(&mut tx, intent_id).await?;
     tx.commit().await?;
     Ok(found)

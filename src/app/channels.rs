@@ -21,10 +21,10 @@ pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remov
 
 use self::closing::close;
 use self::rows::{insert, mark_deleted, update};
-use super::access::Seat;
 use super::lines::Line;
+use super::seats::Seat;
 use super::visits::{home, settle, visit};
-use super::{Caller, Ctx, Outcome, access, idempotency};
+use super::{Caller, Ctx, Outcome, idempotency, seats};
 
 /// Opens a channel on an intent.
 ///
@@ -40,7 +40,7 @@ pub async fn create(
     caller.require(Scope::ChannelsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = access::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
@@ -125,7 +125,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
-    access::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
     let rows = sqlx::query_as!(
         Row,
         r#"-- channels::list

@@ -11,7 +11,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::lines::{Line, digest};
-use super::{AppError, Caller, Ctx, Outcome, access, idempotency};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, seats};
 use crate::feed::Place;
 
 /// Which events of an intent to list.
@@ -36,7 +36,7 @@ pub struct Filter {
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Event>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    access::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     page(&mut connection, intent_id, filter).await
 }
 
@@ -54,7 +54,7 @@ pub async fn append(
     caller.require(Scope::IntentsWrite)?;
     check_posted(&draft)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    access::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
+    seats::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }

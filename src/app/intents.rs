@@ -15,7 +15,7 @@ use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, access, channels, events, idempotency, not_found, unknown};
+use super::{AppError, Caller, Ctx, Outcome, channels, events, idempotency, not_found, seats, unknown};
 
 /// Creates an intent.
 ///
@@ -55,12 +55,12 @@ async fn check_relations(
     now: Timestamp,
 ) -> Outcome<()> {
     if let Some(parent) = ask.parent_id {
-        let seat = access::seat(conn, agent, parent, now).await?;
+        let seat = seats::seat(conn, agent, parent, now).await?;
         let seat = seat.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
         seat.standing.require(Level::Admin)?;
     }
     for dependency in &ask.depends_on {
-        let seat = access::seat(conn, agent, *dependency, now).await?;
+        let seat = seats::seat(conn, agent, *dependency, now).await?;
         if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
             return Err(unknown_relation("depends_on", *dependency).into());
         }
@@ -84,7 +84,7 @@ fn unknown_relation(member: &str, id: IntentId) -> Refusal {
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    access::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
+    seats::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
     load(&mut connection, id).await?.ok_or_else(|| not_found("intent"))
 }
 
@@ -157,7 +157,7 @@ pub async fn patch_state(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
-    access::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
     let mut line = Line::open(&mut tx, id, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
@@ -186,7 +186,7 @@ pub async fn set_status(
     caller.require(Scope::IntentsWrite)?;
     entente_core::access::check_reason(reason)?;
     let mut tx = ctx.begin(&[id]).await?;
-    access::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
     let mut line = Line::open(&mut tx, id, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
@@ -210,7 +210,7 @@ pub async fn export(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export>
     caller.require(Scope::IntentsRead)?;
     // Under the intent's lock, so that the intent and its log are of one moment.
     let mut tx = ctx.begin(&[id]).await?;
-    access::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
+    seats::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let log = events::all(&mut tx, id).await?;
     let end = super::lines::tails(&mut tx, &[id]).await?.pop();

@@ -1,20 +1,20 @@
-//! Messages (RFC-0021 §2): listing, getting and acknowledging them. Table `messages`; sending is `sends.rs`.
+//! Messages (RFC-0021 §2): listing, getting and acknowledging them. Table `messages`, rows in `messages/rows.rs`;
+//! sending is `sends.rs`.
 
-use entente_core::channels::Channel;
-use entente_core::clock::Timestamp;
 use entente_core::cursors::{Since, after};
-use entente_core::ids::{ChannelId, IntentId, MessageId};
+use entente_core::ids::{ChannelId, MessageId};
 use entente_core::keys::Scope;
-use entente_core::messages::{Message, MessageStatus, MessageType, Viewer};
-use entente_core::payload::Payload;
+use entente_core::messages::{Message, MessageStatus, MessageType};
 use entente_core::receipts::{Receipt, ReceiptKind, require_recipient};
-use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::streams::news;
 use super::visits::{home, visit};
-use super::{Caller, Ctx, Outcome, not_found, pending, receipts, unknown};
-use crate::feed::Place;
+use super::{Caller, Ctx, Outcome, not_found, pending, receipts};
+
+mod rows;
+
+pub(crate) use rows::{Row, forget, load_all, of_house, of_line, responses};
 
 /// Which messages of a channel to list.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +48,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Fi
     let visit = visit(&mut connection, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let mut messages = load_page(&mut connection, &visit.channel, &viewer, filter, now).await?;
+    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, now).await?;
     let full = u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
     let last = messages.last().map_or(0, |message| message.number);
     // The channel may have gone on since it was looked at: what its newest message has pushed out is gone.
@@ -96,7 +96,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageI
     let visit = visit(&mut connection, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let message = find(&mut connection, &visit.channel, id, now).await?;
+    let message = rows::find(&mut connection, &visit.channel, id, now).await?;
     message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))
 }
 
@@ -113,11 +113,11 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     let visit = visit(&mut tx, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let message = find(&mut tx, &visit.channel, id, now).await?;
+    let message = rows::find(&mut tx, &visit.channel, id, now).await?;
     let mut message =
         message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
     require_recipient(&message, &viewer)?;
-    if has_read(&mut tx, channel_id, id, &caller.agent).await? {
+    if rows::has_read(&mut tx, channel_id, id, &caller.agent).await? {
         return Ok(message);
     }
     let (seq, at) = line.advance();
@@ -134,296 +134,4 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     message.status = MessageStatus::Read;
     message.read_at.get_or_insert(at);
     Ok(message)
-}
-
-pub(crate) struct Row {
-    pub id: uuid::Uuid,
-    pub number: i64,
-    pub seq: i64,
-    pub channel_id: uuid::Uuid,
-    pub intent_id: uuid::Uuid,
-    pub sender: String,
-    pub recipient: Option<String>,
-    pub recipients: Option<Vec<String>>,
-    pub message_type: String,
-    pub correlation_id: Option<uuid::Uuid>,
-    pub payload: String,
-    pub metadata: Option<String>,
-    pub created_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
-    pub read_at: Option<Timestamp>,
-    pub expired: bool,
-    pub waits: bool,
-    pub xid: i64,
-}
-
-impl Row {
-    fn placed(self) -> (Place, Self) {
-        (Place { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq }, self)
-    }
-
-    /// The message in its status at this moment.
-    pub fn message(self, now: Timestamp) -> Outcome<Message> {
-        let row = self;
-        let due = row.waits && row.expires_at.is_some_and(|end| end <= now);
-        let status = match (row.expired || due, row.read_at) {
-            (true, _) => MessageStatus::Expired,
-            (false, Some(_)) => MessageStatus::Read,
-            (false, None) => MessageStatus::Delivered,
-        };
-        Ok(Message {
-            id: row.id.into(),
-            number: u32::try_from(row.number)
-                .map_err(|_too_large| unknown("message number", &row.number.to_string()))?,
-            seq: row.seq,
-            channel_id: row.channel_id.into(),
-            intent_id: row.intent_id.into(),
-            sender: row.sender,
-            to: row.recipient,
-            recipients: row.recipients,
-            message_type: MessageType::parse(&row.message_type)
-                .ok_or_else(|| unknown("message type", &row.message_type))?,
-            correlation_id: row.correlation_id.map(MessageId::from),
-            payload: Payload::stored(row.payload)?,
-            metadata: row.metadata.map(Payload::stored).transpose()?,
-            created_at: row.created_at,
-            expires_at: row.expires_at,
-            status,
-            read_at: row.read_at,
-        })
-    }
-}
-
-/// A page of what `viewer` is delivered: after a place in order, or the newest, oldest first. Evicted messages are gone
-/// the instant they are over the channel's limit, swept or not.
-async fn load_page(
-    conn: &mut PgConnection,
-    channel: &Channel,
-    viewer: &Viewer<'_>,
-    filter: &Filter,
-    now: Timestamp,
-) -> Outcome<Vec<Message>> {
-    let floor = channel.floor();
-    let (number, moment) = match filter.since {
-        None => (0, None),
-        Some(Since::Number(number)) => (i64::from(number), None),
-        Some(Since::Moment(moment)) => (0, Some(moment)),
-    };
-    let start = number.max(floor);
-    let limit = i64::from(filter.limit);
-    let to = filter.to.as_deref();
-    let rows = if filter.since.is_some() {
-        sqlx::query_as!(
-            Row,
-            r#"-- messages::after
-             SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                    sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                    payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                    expired AS "expired!", waits AS "waits!", xid AS "xid!"
-             FROM message_states m
-             WHERE channel_id = $1
-               AND number > greatest($2, (
-                   SELECT e.number FROM messages e
-                   WHERE $9::timestamptz IS NOT NULL AND e.channel_id = $1 AND e.created_at <= $9
-                   ORDER BY e.number DESC LIMIT 1))
-               AND ($3 OR sender = $4 OR recipients IS NULL OR $5 OR $4 = ANY (recipients))
-               AND ($3 OR sender = $4 OR NOT (expired OR waits AND expires_at <= $6))
-               AND ($7::text IS NULL OR recipient = $7 OR recipients IS NULL OR $7 = ANY (recipients))
-             ORDER BY number LIMIT $8"#,
-            channel.id.uuid(),
-            start,
-            viewer.manages,
-            viewer.agent,
-            viewer.sees_all,
-            now,
-            to,
-            limit,
-            moment
-        )
-        .fetch_all(conn)
-        .await?
-    } else {
-        let mut newest = sqlx::query_as!(
-            Row,
-            r#"-- messages::newest
-             SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                    sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                    payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                    expired AS "expired!", waits AS "waits!", xid AS "xid!"
-             FROM message_states m
-             WHERE channel_id = $1 AND number > $2
-               AND ($3 OR sender = $4 OR recipients IS NULL OR $5 OR $4 = ANY (recipients))
-               AND ($3 OR sender = $4 OR NOT (expired OR waits AND expires_at <= $6))
-               AND ($7::text IS NULL OR recipient = $7 OR recipients IS NULL OR $7 = ANY (recipients))
-             ORDER BY number DESC LIMIT $8"#,
-            channel.id.uuid(),
-            start,
-            viewer.manages,
-            viewer.agent,
-            viewer.sees_all,
-            now,
-            to,
-            limit
-        )
-        .fetch_all(conn)
-        .await?;
-        newest.reverse();
-        newest
-    };
-    rows.into_iter().map(|row| row.message(now)).collect()
-}
-
-/// A message of a channel, if it was not evicted. The id carries the number that it is found by.
-async fn find(
-    conn: &mut PgConnection,
-    channel: &Channel,
-    id: MessageId,
-    now: Timestamp,
-) -> Outcome<Option<Message>> {
-    if i64::from(id.number()) <= channel.floor() {
-        return Ok(None);
-    }
-    let found = load_all(conn, &[(channel.id, id)], now).await?;
-    Ok(found.into_iter().next())
-}
-
-/// Those of these messages that are there, in their status at this moment.
-pub(crate) async fn load_all(
-    conn: &mut PgConnection,
-    ids: &[(ChannelId, MessageId)],
-    now: Timestamp,
-) -> Outcome<Vec<Message>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::load_all
-         SELECT m.id AS "id!", m.number AS "number!", m.seq AS "seq!", m.channel_id AS "channel_id!",
-                m.intent_id AS "intent_id!", sender AS "sender!", recipient, recipients,
-                message_type AS "message_type!", correlation_id, payload AS "payload!", metadata,
-                created_at AS "created_at!", expires_at, read_at, expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM UNNEST($1::uuid[], $2::bigint[], $3::uuid[]) AS k (channel_id, number, id)
-         JOIN message_states m ON m.channel_id = k.channel_id AND m.number = k.number AND m.id = k.id"#,
-        &ids.iter().map(|(channel, _)| channel.uuid()).collect::<Vec<_>>(),
-        &ids.iter().map(|(_, id)| i64::from(id.number())).collect::<Vec<_>>(),
-        &ids.iter().map(|(_, id)| id.uuid()).collect::<Vec<_>>()
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(|row| row.message(now)).collect()
-}
-
-/// The messages of an intent's line after a place, up to another.
-pub(crate) async fn of_line(
-    conn: &mut PgConnection,
-    intent: IntentId,
-    after: i64,
-    end: i64,
-    limit: i64,
-) -> Outcome<Vec<(Place, Row)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::of_line
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"#,
-        intent.uuid(),
-        after,
-        end,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(Row::placed).collect())
-}
-
-/// The messages of all lines after a place, written by transactions older than `horizon`.
-pub(crate) async fn of_house(
-    conn: &mut PgConnection,
-    place: Place,
-    horizon: i64,
-    limit: i64,
-) -> Outcome<Vec<(Place, Row)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::of_house
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states
-         WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
-         ORDER BY xid, intent_id, seq LIMIT $5"#,
-        place.xid,
-        place.intent_id.uuid(),
-        place.seq,
-        horizon,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(Row::placed).collect())
-}
-
-/// The responses to a message, in their order.
-pub(crate) async fn responses(
-    conn: &mut PgConnection,
-    channel_id: ChannelId,
-    request: MessageId,
-    now: Timestamp,
-) -> Outcome<Vec<Message>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::responses
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states
-         WHERE channel_id = $1 AND correlation_id = $2 AND message_type = 'response' ORDER BY number"#,
-        channel_id.uuid(),
-        request.uuid()
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(|row| row.message(now)).collect()
-}
-
-async fn has_read(
-    conn: &mut PgConnection,
-    channel_id: ChannelId,
-    id: MessageId,
-    agent: &str,
-) -> Outcome<bool> {
-    let found = sqlx::query_scalar!(
-        "-- messages::has_read
-         SELECT EXISTS (SELECT 1 FROM receipts
-                        WHERE channel_id = $1 AND number = $2 AND kind = 'read' AND agent_id = $3)",
-        channel_id.uuid(),
-        i64::from(id.number()),
-        agent
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(found == Some(true))
-}
-
-/// Forgets up to `limit` of a channel's messages with numbers up to `up_to`; answers with how many.
-pub(crate) async fn forget(
-    conn: &mut PgConnection,
-    channel: uuid::Uuid,
-    up_to: i64,
-    limit: i64,
-) -> Outcome<u64> {
-    let done = sqlx::query!(
-        "-- messages::forget
-         DELETE FROM messages WHERE channel_id = $1 AND number <= LEAST($2::bigint, $3::bigint - 1 + (
-             SELECT coalesce(min(number), 0) FROM messages WHERE channel_id = $1))",
-        channel,
-        up_to,
-        limit
-    )
-    .execute(conn)
-    .await?;
-    Ok(done.rows_affected())
 }

@@ -41,7 +41,7 @@ pub(crate) async fn seats(
     now: Timestamp,
 ) -> Outcome<Vec<((IntentId, String), Seat)>> {
     let rows = sqlx::query!(
-        r#"-- access::seats
+        r#"-- seats::seats
          SELECT i.id, k.agent AS "agent!", i.created_by, i.status, a.default_policy AS "default_policy?",
                 (coalesce(a.narrowed, false) OR EXISTS (
                     SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",

@@ -17,10 +17,10 @@ use entente_core::keys::Scope;
 use entente_core::messages::{Message, MessageStatus, Viewer};
 use entente_core::refusal::{Code, Refusal};
 
-use super::access::Seat;
 use super::places::{self, Stretch};
+use super::seats::Seat;
 use super::visits::visit;
-use super::{AppError, Caller, Ctx, Grant, Outcome, access};
+use super::{AppError, Caller, Ctx, Grant, Outcome, seats};
 use crate::feed::{Follower, Frame, Glance, Mark, Place, Record};
 
 pub use filling::{fill, look_around, tail};
@@ -103,7 +103,7 @@ impl Stream {
             visit.viewer(&caller, ctx.settings.strict).require(&visit.channel)?;
         } else {
             caller.require(Scope::IntentsRead)?;
-            access::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
+            seats::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
         }
         let end = super::lines::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
         let position = match resume {
@@ -231,7 +231,7 @@ impl Stream {
         // What is rarely awaited is boxed: a stream that waits is then as small as its waiting.
         let look = async {
             let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
-            access::seat(&mut conn, &self.caller.agent, intent, now).await
+            seats::seat(&mut conn, &self.caller.agent, intent, now).await
         };
         let seat = Box::pin(look).await?;
         if self.seats.len() >= SEATS {

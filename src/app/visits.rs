@@ -12,7 +12,7 @@ use entente_core::messages::Viewer;
 use sqlx::PgConnection;
 
 use super::channels::load;
-use super::{Caller, Ctx, Outcome, access, not_found};
+use super::{Caller, Ctx, Outcome, not_found, seats};
 
 /// Channels whose intent is remembered at the most.
 const HOMES: usize = 100_000;
@@ -72,7 +72,7 @@ pub(crate) async fn visit(
     now: Timestamp,
 ) -> Outcome<Visit> {
     let mut channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
-    let seat = access::seat(conn, &caller.agent, channel.intent_id, now).await?;
+    let seat = seats::seat(conn, &caller.agent, channel.intent_id, now).await?;
     let seat = seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
     let manages = channel.managed_by(&caller.agent, seat.standing, seat.coordinates);
     settle(&mut channel, now);

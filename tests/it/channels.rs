@@ -259,3 +259,31 @@ async fn messages_are_kept_for_the_retention_after_the_end() {
     assert_eq!(events[0]["payload"]["payload"]["kept"], "in the log");
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_not_there_yet_opens_a_channel() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, _) = talk(&ada, json!({})).await;
+    let path = format!("/intents/{intent}/channels/progress/messages");
+    let body = json!({ "sender": "agent.ada", "payload": { "n": 1 } });
+    // A message that is refused opens nothing.
+    let wrong = json!({ "sender": "agent.ada", "to": "role:nobody", "payload": {} });
+    ada.post(&path, wrong).await.refused(422, "no_recipient");
+    assert_eq!(ada.get(&format!("/intents/{intent}/channels")).await.ok().as_array().unwrap().len(), 1);
+    let first = ada.once("k1").post(&path, body.clone()).await.is(201);
+    assert_eq!(ada.once("k1").post(&path, body.clone()).await.is(201)["id"], first["id"]);
+    let second = ada.post(&path, body).await.is(201);
+    assert_eq!(first["channel_id"], second["channel_id"]);
+    let channel = ada.get(&format!("/channels/{}", first["channel_id"].as_str().unwrap())).await.ok();
+    assert_eq!(channel["name"], "progress");
+    assert_eq!(channel["member_policy"], "intent");
+    assert_eq!(channel["message_count"], 2);
+    // Closed, the name opens another.
+    ada.patch(&format!("/channels/{}", channel["id"].as_str().unwrap()), json!({ "status": "closed" }))
+        .await
+        .ok();
+    let third = ada.post(&path, json!({ "sender": "agent.ada", "payload": {} })).await.is(201);
+    assert_ne!(third["channel_id"], first["channel_id"]);
+    world.end().await;
+}

@@ -9,11 +9,10 @@ const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 70;
 
 /// Files that are longer, with the length that they may have. This list may only shrink.
-const LONG_FILES: [(&str, usize); 3] =
-    [("src/app/keys.rs", 410), ("src/app/messages.rs", 430), ("tests/it/messages.rs", 405)];
+const LONG_FILES: [(&str, usize); 0] = [];
 
 /// Functions that are longer. This list may only shrink.
-const LONG_FUNCTIONS: [&str; 3] = ["load_page", "write_more", "read"];
+const LONG_FUNCTIONS: [&str; 2] = ["write_more", "read"];
 
 /// Who may not speak of what: folder or file, and the words it must not contain. Comments do not count.
 const FORBIDDEN: [(&str, &[&str]); 7] = [

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 
 use super::Command;
 use crate::app::channels::Row;
-use crate::app::{AppError, Outcome, access, agents};
+use crate::app::{AppError, Outcome, agents, seats};
 
 /// Intents that a writer remembers at the most.
 const DESKS: usize = 4_096;
@@ -224,7 +224,7 @@ impl Desks {
         }
         asked.sort_unstable();
         asked.dedup();
-        for ((intent, agent), seat) in access::seats(conn, &asked, now).await? {
+        for ((intent, agent), seat) in seats::seats(conn, &asked, now).await? {
             if let Some(desk) = self.desks.get_mut(&intent) {
                 desk.standings.insert(agent, seat.standing);
             }

@@ -27,7 +27,7 @@ use self::desks::Desks;
 pub(crate) use self::write::{Advance, Writing};
 use super::idempotency::Kept;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, access, channels, idempotency, lock_key, messages};
+use super::{AppError, Caller, Ctx, Outcome, channels, idempotency, lock_key, messages, seats};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Record;
 use crate::shutdown::Tasks;
@@ -304,7 +304,7 @@ impl Sends {
     ) -> Answer {
         let mut conn = ctx.pool.acquire().await?;
         let now = ctx.now();
-        access::require(&mut conn, &draft.sender, intent_id, Level::Read, now).await?;
+        seats::require(&mut conn, &draft.sender, intent_id, Level::Read, now).await?;
         let found = channels::find_open(&mut conn, intent_id, name).await?;
         drop(conn);
         match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
@@ -327,7 +327,7 @@ async fn open_with(
     once: Option<&Idempotency>,
 ) -> Answer {
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = access::require(&mut tx, &draft.sender, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &draft.sender, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
         return Ok(Arc::new(done));
     }
@@ -371,7 +371,7 @@ async fn holders(
     let agents = super::agents::holding(conn, &[role]).await?;
     let at_work = agents.iter().filter(|agent| agent.status_at(now).takes_work());
     let asked: Vec<(IntentId, &str)> = at_work.map(|agent| (intent, agent.agent_id.as_str())).collect();
-    let seats = access::seats(conn, &asked, now).await?;
+    let seats = seats::seats(conn, &asked, now).await?;
     let readers = seats.into_iter().filter(|(_, seat)| seat.standing.reaches(Level::Read));
     Ok(readers.map(|((_, agent), _)| agent).collect())
 }
