@@ -51,9 +51,6 @@ const HOUSE_CONNECTIONS: u32 = 5;
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
 
-/// Time for the acceptor to let go of the listening socket.
-const LETTING_GO: Duration = Duration::from_millis(20);
-
 /// Without a request for this long, a server that stops takes it that all busy clients have been told.
 const QUIET: Duration = Duration::from_millis(50);
 
@@ -197,8 +194,6 @@ impl Server {
         // So nobody gets in any more before anybody is sent away. Where the system does not close a listening socket
         // this way, the HTTP server does it below.
         self.http.pause().await;
-        // The acceptor was told to let go of the socket and does not say when it has; shut before, it would log an error.
-        sleep(LETTING_GO).await;
         let _not_everywhere = rustix::net::shutdown(&self.gate, rustix::net::Shutdown::Read);
         self.tasks.draining().cancel();
         self.quiet().await;

@@ -78,6 +78,74 @@ kinds! {
     KeyRotated = "key.rotated";
     /// A key was revoked (house log).
     KeyRevoked = "key.revoked";
+    /// A lease was acquired, or renewed (`renewed`): clients cannot read `lease_renewed` (contract 15.4).
+    LeaseAcquired = "lease_acquired";
+    /// A lease ended; `reason` says by what.
+    LeaseReleased = "lease_released";
+    /// Somebody asked for arbitration.
+    ArbitrationRequested = "arbitration_requested";
+    /// A decision was recorded.
+    DecisionRecorded = "decision_recorded";
+    /// A task came to be.
+    TaskCreated = "task.created";
+    /// Everything that a task waits for is done.
+    TaskReady = "task.ready";
+    /// An agent took a task.
+    TaskClaimed = "task.claimed";
+    /// An agent works on a task.
+    TaskStarted = "task.started";
+    /// How far a task is.
+    TaskProgress = "task.progress";
+    /// A task is done.
+    TaskCompleted = "task.completed";
+    /// A task failed for good.
+    TaskFailed = "task.failed";
+    /// A task failed and is tried again.
+    TaskRetrying = "task.retrying";
+    /// A task cannot go on.
+    TaskBlocked = "task.blocked";
+    /// A task can go on.
+    TaskUnblocked = "task.unblocked";
+    /// A task was handed to another agent.
+    TaskDelegated = "task.delegated";
+    /// A task was put before somebody who decides.
+    TaskEscalated = "task.escalated";
+    /// A task was called off.
+    TaskCancelled = "task.cancelled";
+    /// A task is not needed, or can never become ready.
+    TaskSkipped = "task.skipped";
+    /// A plan came to be.
+    PlanCreated = "plan.created";
+    /// A plan was put to work.
+    PlanActivated = "plan.activated";
+    /// A plan rests.
+    PlanPaused = "plan.paused";
+    /// A plan goes on.
+    PlanResumed = "plan.resumed";
+    /// Every task of a plan is done.
+    PlanCompleted = "plan.completed";
+    /// A plan failed.
+    PlanFailed = "plan.failed";
+    /// An agent was challenged to prove its key (house log).
+    IdentityChallengeIssued = "agent.identity.challenge_issued";
+    /// An agent proved its key (house log).
+    IdentityRegistered = "agent.identity.registered";
+    /// An agent replaced its key (house log).
+    IdentityRotated = "agent.identity.rotated";
+    /// An agent's key counts no more (house log).
+    IdentityRevoked = "agent.identity.revoked";
+    /// A checkpoint was taken (house log).
+    CheckpointCreated = "log.checkpoint.created";
+    /// A checkpoint was anchored outside (house log).
+    CheckpointAnchored = "log.checkpoint.anchored";
+    /// A receiver of webhooks was set up (house log).
+    EndpointCreated = "webhook.created";
+    /// A receiver of webhooks was changed (house log).
+    EndpointChanged = "webhook.changed";
+    /// A receiver of webhooks failed for so long that it is no longer tried (house log).
+    EndpointDisabled = "webhook.disabled";
+    /// A receiver of webhooks was taken away (house log).
+    EndpointRemoved = "webhook.removed";
 }
 
 /// The end of an intent's line: what comes next follows this. It is stored as one row, written under the intent's lock.

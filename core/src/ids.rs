@@ -136,6 +136,22 @@ id_types! {
     KeyId = "key";
     /// A server process of this database.
     NodeId = "node";
+    /// A lease on a scope of an intent, RFC-0003.
+    LeaseId = "lease";
+    /// A request for arbitration, RFC-0003.
+    ArbitrationId = "arb";
+    /// A decision on a request for arbitration, RFC-0003.
+    DecisionId = "dec";
+    /// A task, RFC-0012.
+    TaskId = "task";
+    /// A plan, RFC-0012.
+    PlanId = "plan";
+    /// A checkpoint of a log, RFC-0019.
+    CheckpointId = "chk";
+    /// A receiver of webhooks: a subscription (RFC-0006) or an agent's endpoint (RFC-0016).
+    EndpointId = "sub";
+    /// One attempt at a delivery to an endpoint.
+    AttemptId = "att";
 }
 
 /// Bits of chance in an id; the first 10 of a ULID's 80 carry the microseconds that its milliseconds leave out. Lists are
@@ -163,6 +179,7 @@ macro_rules! minted {
 }
 
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
+minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

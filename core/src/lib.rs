@@ -26,3 +26,4 @@ pub mod principals;
 pub mod rate;
 pub mod receipts;
 pub mod refusal;
+pub mod traces;

@@ -46,7 +46,7 @@ pub async fn replace(
     check_room(entries.len())?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     // Entries are listed by their ids: in the order in which they were given, though all are born now.
     let mut ids: Vec<EntryId> = entries.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
@@ -88,7 +88,7 @@ pub async fn grant(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let acl = load(&mut tx, intent_id, now).await?;
     check_room(acl.entries.len() + 1)?;
@@ -110,7 +110,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: E
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let acl = load(&mut tx, intent_id, line.now()).await?;
     let entry =
         acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
@@ -140,7 +140,7 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut expired = 0;
     for intent_id in due.into_iter().map(IntentId::from) {
         let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
         let now = line.now();
         let ended: Vec<Entry> =
             load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();

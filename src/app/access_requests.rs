@@ -33,7 +33,7 @@ pub async fn request(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let request = requests::request(ask, intent_id, AccessRequestId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, &request).await?;
@@ -98,7 +98,7 @@ pub async fn decide(
     let mut tx = ctx.begin(&[intent_id]).await?;
     let judge = caller.acting_as(decided_by.to_owned());
     seats::require_manager(&mut tx, &judge, intent_id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let found = load(&mut tx, intent_id, Some(id)).await?.pop();
     let pending = found.filter(|request| request.status == RequestStatus::Pending);

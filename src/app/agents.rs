@@ -31,7 +31,7 @@ pub async fn register(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let now = line.now();
     let existing = find(&mut tx, &agent_id).await?;
     let agent = law_register(existing.as_ref(), ask, caller.principal(), now)?;
@@ -113,7 +113,7 @@ pub(crate) fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
 pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: AgentStatus) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let mut agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     ctx.beats.show(&mut agent);
     let next = agent.moved(status, line.now())?;

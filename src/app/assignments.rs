@@ -64,7 +64,7 @@ pub async fn assign(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let assignment = Assignment {
         id: AssignmentId::mint(now, &*ctx.chance),
@@ -96,7 +96,7 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let gone = sqlx::query!(
         "-- assignments::delete
          DELETE FROM assignments WHERE intent_id = $1 AND agent_id = $2",

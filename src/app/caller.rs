@@ -15,6 +15,7 @@ use entente_core::keys::{Key, Scope};
 use entente_core::principals::{Kind, check_name};
 use entente_core::rate::{Allowance, Verdict, judge};
 use entente_core::refusal::{Code, Refusal};
+use entente_core::traces::Trace;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -235,6 +236,8 @@ pub struct Caller {
     pub agent: String,
     /// Whether the request named the agent itself (`X-Agent-ID`).
     named: bool,
+    /// The trace that the request belongs to (`traceparent`, RFC-0020).
+    pub trace: Option<Trace>,
 }
 
 impl Caller {
@@ -246,19 +249,25 @@ impl Caller {
         grant.used_at.store(now.timestamp_micros(), Ordering::Release);
         let Some(agent) = agent else {
             let principal = grant.key.principal_id.clone();
-            return Ok(Self { grant, agent: principal, named: false });
+            return Ok(Self { grant, agent: principal, named: false, trace: None });
         };
         check_name("X-Agent-ID", agent)?;
         if !grant.key.may_act_as(agent) {
             return Err(may_not_act_as(&grant.key, agent));
         }
-        Ok(Self { grant, agent: agent.to_owned(), named: true })
+        Ok(Self { grant, agent: agent.to_owned(), named: true, trace: None })
+    }
+
+    /// The same caller, whose request belongs to a trace.
+    #[must_use]
+    pub fn traced(self, trace: Option<Trace>) -> Self {
+        Self { trace, ..self }
     }
 
     /// The same caller acting as another agent, which [`Self::speaker`] has allowed.
     #[must_use]
     pub fn acting_as(&self, agent: String) -> Self {
-        Self { grant: Arc::clone(&self.grant), agent, named: true }
+        Self { grant: Arc::clone(&self.grant), agent, named: true, trace: self.trace }
     }
 
     /// The key's principal.

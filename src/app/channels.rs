@@ -44,7 +44,7 @@ pub async fn create(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let channel = open(&mut tx, ctx, &mut line, &seat, &agent, ask).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &channel, channel.created_at).await?;
@@ -167,7 +167,7 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelCh
     let intent_id = home(ctx, id).await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let visit = visit(&mut tx, caller, id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let (next, changed) = law::change(&visit.channel, change, visit.manages, line.now())?;
     if changed.is_empty() {
         return Ok(visit.channel);
@@ -199,7 +199,7 @@ pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let visit = visit(&mut tx, caller, id, ctx.now()).await?;
     law::require_manager(visit.manages)?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     // Also when it was closed before: whatever changes about an intent moves its line, which writers rely on.
     close(&mut tx, ctx, &mut line, &visit.channel, CloseReason::Requested, &caller.agent).await?;
     mark_deleted(&mut tx, id, line.now()).await?;

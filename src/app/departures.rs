@@ -52,7 +52,7 @@ async fn depart(
 ) -> Outcome<(Agent, bool)> {
     loop {
         let (mut tx, intents) = begin(ctx, agent_id).await?;
-        let mut house = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+        let mut house = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
         let before = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
         if before.status == AgentStatus::Deregistered || !due(&before, house.now()) {
             return Ok((before, false));
@@ -110,7 +110,7 @@ async fn leave(
     agent_id: &str,
     actor: &str,
 ) -> Outcome<()> {
-    let mut line = Line::open(conn, intent, ctx.now()).await?;
+    let mut line = Line::open(conn, intent, None, ctx.now()).await?;
     let mut told: HashMap<ChannelId, Channel> = HashMap::new();
     for channel in channels::remove_member(conn, intent, agent_id).await? {
         let payload = json!({

@@ -58,7 +58,7 @@ pub async fn append(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     line.record(ctx, draft);
     line.save(&mut tx).await?;
     let Some(event) = line.recorded.pop() else {

@@ -79,7 +79,7 @@ pub async fn heartbeat(
     }
     // Back to health: that is news, and written at once.
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, now).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, now).await?;
     let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     let mut heard = Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() };
     // What the beat says is written with it: the gathered beats count only where they are younger than the record.
@@ -126,7 +126,7 @@ pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut noted = 0;
     for suspect in silent.into_iter().map(|agent| shown(ctx, agent)) {
         let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-        let mut line = Line::open(&mut tx, IntentId::HOUSE, now).await?;
+        let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
         let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { continue };
         ctx.beats.show(&mut agent);
         let status = agent.status_at(line.now());

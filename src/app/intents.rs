@@ -37,7 +37,7 @@ pub async fn create(
         return Ok(done);
     }
     check_relations(&mut tx, &ask, created_by, now).await?;
-    let mut line = Line::fresh(id, now);
+    let mut line = Line::fresh(id, caller.trace, now);
     let intent = law::create(ask, created_by, id, line.now())?;
     insert(&mut tx, &intent).await?;
     line.record(ctx, Draft::of(Kind::IntentCreated, created_by, created_payload(&intent)));
@@ -158,7 +158,7 @@ pub async fn patch_state(
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
     seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
     let next = intent.patched(&change, line.now())?;
@@ -187,7 +187,7 @@ pub async fn set_status(
     entente_core::access::check_reason(reason)?;
     let mut tx = ctx.begin(&[id]).await?;
     seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
     let next = intent.moved(status, ctx.settings.strict, line.now())?;

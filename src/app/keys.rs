@@ -58,7 +58,7 @@ pub async fn create(
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let id = KeyId::mint(line.now(), &*ctx.chance);
     let key =
         law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
@@ -92,7 +92,7 @@ pub async fn rotate(
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let now = line.now();
     if !old.in_force(now) {
         return Err(super::refuse(
@@ -132,7 +132,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
     if key.revoked_at.is_some() {
         return Ok(key);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let now = line.now();
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id });
     line.record(ctx, Draft::of(EventKind::KeyRevoked, caller.principal(), payload));

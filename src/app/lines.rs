@@ -9,6 +9,7 @@ use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Event, Tail, seal};
 use entente_core::ids::{EventId, IntentId};
 use entente_core::messages::Message;
+use entente_core::traces::Trace;
 use sqlx::PgConnection;
 
 use super::sends::{Advance, Writing};
@@ -20,22 +21,35 @@ pub(crate) struct Line {
     pub intent_id: IntentId,
     pub tail: Tail,
     pub recorded: Vec<Event>,
+    /// The trace of whoever does this; its events belong to it when they name none (RFC-0020).
+    pub trace: Option<Trace>,
     /// The last number before anything was done on the line.
     opened_at: i64,
 }
 
 impl Line {
     /// Opens the line of an intent whose lock the transaction holds.
-    pub async fn open(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Self> {
+    pub async fn open(
+        conn: &mut PgConnection,
+        intent_id: IntentId,
+        trace: Option<Trace>,
+        now: Timestamp,
+    ) -> Outcome<Self> {
         let tails = tails(conn, &[intent_id]).await?;
         let tail = tails.into_iter().next().map_or_else(|| Tail::empty(now), |(_, tail)| tail);
         let opened_at = tail.seq;
-        Ok(Self { intent_id, tail: Tail { at: tail.at.max(now), ..tail }, recorded: Vec::new(), opened_at })
+        Ok(Self {
+            intent_id,
+            tail: Tail { at: tail.at.max(now), ..tail },
+            recorded: Vec::new(),
+            trace,
+            opened_at,
+        })
     }
 
     /// The line of an intent that is being created.
-    pub fn fresh(intent_id: IntentId, now: Timestamp) -> Self {
-        Self { intent_id, tail: Tail::empty(now), recorded: Vec::new(), opened_at: 0 }
+    pub fn fresh(intent_id: IntentId, trace: Option<Trace>, now: Timestamp) -> Self {
+        Self { intent_id, tail: Tail::empty(now), recorded: Vec::new(), trace, opened_at: 0 }
     }
 
     /// The time of whatever is done on this line now: it never goes back along the line.
@@ -49,7 +63,8 @@ impl Line {
     }
 
     /// Records an event.
-    pub fn record(&mut self, ctx: &Ctx, draft: Draft) {
+    pub fn record(&mut self, ctx: &Ctx, mut draft: Draft) {
+        draft.trace_id = draft.trace_id.or_else(|| self.trace.map(|trace| trace.id()));
         let at = self.tail.at;
         let id = EventId::mint(at, &*ctx.chance);
         let event = seal(draft, &mut self.tail, self.intent_id, id, at);

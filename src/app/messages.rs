@@ -108,7 +108,7 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     caller.require(Scope::ChannelsRead)?;
     let intent_id = home(ctx, channel_id).await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let visit = visit(&mut tx, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);

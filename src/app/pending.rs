@@ -130,7 +130,7 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut count = 0;
     for intent_id in intents.into_iter().map(IntentId::from) {
         let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
         let rows = sqlx::query_as!(
             Row,
             "-- pending::expire_due

@@ -34,7 +34,7 @@ pub async fn create(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     if find(&mut tx, &id).await?.is_some() {
         // The id is not repeated: letters in it could be taken for a sign (contract 3.5).
         return Err(super::refuse(Code::AlreadyExists, "There is a principal with this id already."));

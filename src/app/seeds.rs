@@ -81,7 +81,7 @@ async fn plant(
 ) -> Outcome<Option<Key>> {
     let secret_hash = hash(secret).await?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let now = line.now();
     if find_by_public_id(&mut tx, public_id).await?.is_some() {
         return Ok(None);

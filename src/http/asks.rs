@@ -127,8 +127,14 @@ async fn ask(
     };
     let _place = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
-    let command =
-        Command { channel_id, intent_id, draft, principal: asker.caller.principal().to_owned(), once };
+    let command = Command {
+        channel_id,
+        intent_id,
+        draft,
+        principal: asker.caller.principal().to_owned(),
+        once,
+        trace: asker.caller.trace,
+    };
     let answer =
         asks::ask(&doors.ctx, &doors.sends, &asker.caller, command, want, seconds, &doors.draining).await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));

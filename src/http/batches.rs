@@ -95,7 +95,14 @@ async fn send_batch(
             Ok(draft) => {
                 let principal = asker.caller.principal().to_owned();
                 let once = once.as_ref().map(|once| once.item(index, text));
-                commands.push(Command { channel_id, intent_id, draft, principal, once });
+                commands.push(Command {
+                    channel_id,
+                    intent_id,
+                    draft,
+                    principal,
+                    once,
+                    trace: asker.caller.trace,
+                });
                 outcomes.push(None);
             }
             Err(problem) => outcomes.push(Some(Err(problem))),

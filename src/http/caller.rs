@@ -11,6 +11,7 @@ use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use entente_core::keys::Dialect;
 use entente_core::rate::{Allowance, Verdict};
 use entente_core::refusal::{Code, Refusal};
+use entente_core::traces::Trace;
 
 use super::Doors;
 use super::error::Problem;
@@ -60,6 +61,8 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
+    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    let caller = caller.traced(traceparent.and_then(Trace::parse));
     Ok(Asker { caller, dialect })
 }
 

@@ -160,7 +160,10 @@ async fn deliver(
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
     let principal = asker.caller.principal().to_owned();
-    Ok(doors.sends.send(Command { channel_id, intent_id, draft, principal, once }).await?)
+    Ok(doors
+        .sends
+        .send(Command { channel_id, intent_id, draft, principal, once, trace: asker.caller.trace })
+        .await?)
 }
 
 /// Send a message

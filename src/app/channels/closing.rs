@@ -64,7 +64,7 @@ pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut closed = 0;
     for (intent_id, id) in due {
         let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
         let Some(channel) = rows::load(&mut tx, id).await? else { continue };
         let now = line.now();
         if channel.status != ChannelStatus::Open {

@@ -12,6 +12,7 @@ use entente_core::ids::{ChannelId, EventId, IntentId, MessageId};
 use entente_core::messages::{Case, Draft, Message, MessageStatus, Ruling, judge};
 use entente_core::payload::Payload;
 use entente_core::refusal::{Code, Refusal};
+use entente_core::traces::Trace;
 use serde_json::{Map, Value, json};
 
 use super::desks::{Desks, Round};
@@ -100,8 +101,11 @@ impl<'a> Batch<'a> {
         let holders = self.desks.holders(self.round, intent, command.draft.to.as_deref(), now);
         let case = Case { channel, standing, holders: &holders, original, strict: self.ctx.settings.strict };
         let ruling = judge(&command.draft, case, now)?;
-        let audit =
-            channel.options.audit.then(|| audited(self.ctx, channel, &command.draft, &ruling)).transpose()?;
+        let audit = channel
+            .options
+            .audit
+            .then(|| audited(self.ctx, channel, &command.draft, &ruling, command.trace))
+            .transpose()?;
         let answers = original.map(|original| (original.channel_id, original.id, intent));
 
         let desk = self.desks.get_mut(intent).ok_or_else(lost)?;
@@ -224,7 +228,8 @@ pub(crate) fn say(
     ruling: Ruling,
 ) -> Outcome<Message> {
     let now = line.now();
-    let audit = channel.options.audit.then(|| audited(ctx, channel, &draft, &ruling)).transpose()?;
+    let audit =
+        channel.options.audit.then(|| audited(ctx, channel, &draft, &ruling, line.trace)).transpose()?;
     let message = compose(ctx, &mut line.tail, channel, draft, ruling, now)?;
     if let Some(mut logged) = audit {
         logged.payload.insert("message_id".to_owned(), Value::from(message.id.to_string()));
@@ -235,7 +240,13 @@ pub(crate) fn say(
 
 /// The event of an audited message (RFC-0021 §6), all but the message's id. Made before the message is numbered: what
 /// cannot be hashed is refused, not half sent.
-fn audited(ctx: &Ctx, channel: &Channel, draft: &Draft, ruling: &Ruling) -> Outcome<EventDraft> {
+fn audited(
+    ctx: &Ctx,
+    channel: &Channel,
+    draft: &Draft,
+    ruling: &Ruling,
+    trace: Option<Trace>,
+) -> Outcome<EventDraft> {
     let said: Value = serde_json::from_str(draft.payload.as_str()).map_err(|e| {
         let message = format!("The channel is audited, and the payload cannot be hashed: {e}.");
         Refusal::field(Code::Unprocessable, "payload", "number", message)
@@ -259,7 +270,9 @@ fn audited(ctx: &Ctx, channel: &Channel, draft: &Draft, ruling: &Ruling) -> Outc
         actor: draft.sender.clone(),
         payload,
         posted: false,
-        trace_id: hint("trace_id").filter(|trace| check_trace_id(trace).is_ok()),
+        trace_id: hint("trace_id")
+            .filter(|trace| check_trace_id(trace).is_ok())
+            .or_else(|| trace.map(|trace| trace.id())),
         parent_event_id: hint("parent_event_id"),
         proof: None,
     })

@@ -19,6 +19,7 @@ use entente_core::events::Event;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{ChannelId, IntentId, MessageId};
 use entente_core::messages::{Case, Draft, Message, judge};
+use entente_core::traces::Trace;
 use sqlx::PgConnection;
 
 pub(crate) use self::batch::say;
@@ -45,6 +46,8 @@ pub struct Command {
     pub principal: String,
     /// The client's claim that this is the same as any other command with this key.
     pub once: Option<Idempotency>,
+    /// The trace of the request, for the log of an audited channel (RFC-0020).
+    pub trace: Option<Trace>,
 }
 
 /// How far a writer trusts its memory.
@@ -310,7 +313,15 @@ impl Sends {
         match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
             Some(channel) => {
                 let principal = caller.principal().to_owned();
-                self.send(Command { channel_id: channel.id, intent_id, draft, principal, once }).await
+                self.send(Command {
+                    channel_id: channel.id,
+                    intent_id,
+                    draft,
+                    principal,
+                    once,
+                    trace: caller.trace,
+                })
+                .await
             }
             None => open_with(ctx, caller, intent_id, name, draft, once.as_ref()).await,
         }
@@ -331,7 +342,7 @@ async fn open_with(
     if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
         return Ok(Arc::new(done));
     }
-    let mut line = Line::open(&mut tx, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let channel = channels::find_open(&mut tx, intent_id, name).await?;
     let mut channel = match channel.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
