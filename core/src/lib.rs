@@ -18,6 +18,7 @@ pub mod idempotency;
 pub mod ids;
 pub mod intents;
 pub mod keys;
+pub mod kinds;
 pub mod limits;
 pub mod messages;
 pub mod patch;

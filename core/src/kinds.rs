@@ -1,0 +1,134 @@
+//! The kinds of events that the server itself records (contract 5.6). What an event is, is `events.rs`.
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $wire:literal;)+) => {
+        /// The events that the server itself records. Clients may post any type; theirs are marked [`crate::events::Event::posted`].
+        /// On an intent only types that the OpenIntent SDK can read are recorded (contract 5.6); the house log has more.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind { $($(#[$doc])* $name,)+ }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The `event_type` on the wire.
+            #[must_use]
+            pub fn wire(self) -> &'static str {
+                match self { $(Self::$name => $wire,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// An intent came to be; the payload has all it started with.
+    IntentCreated = "intent_created";
+    /// Its state was changed.
+    StatePatched = "state_patched";
+    /// Its status was changed.
+    StatusChanged = "status_changed";
+    /// An agent was assigned to it.
+    AgentAssigned = "agent_assigned";
+    /// An agent was taken off it.
+    AgentUnassigned = "agent_unassigned";
+    /// Access was granted, or the list replaced (`replaced`).
+    AccessGranted = "access_granted";
+    /// Access was taken away.
+    AccessRevoked = "access_revoked";
+    /// An entry ended by itself.
+    AccessExpired = "access_expired";
+    /// Somebody asked for access.
+    AccessRequested = "access_requested";
+    /// The asker was let in.
+    AccessRequestApproved = "access_request_approved";
+    /// The asker was not let in.
+    AccessRequestDenied = "access_request_denied";
+    /// A channel was opened, or changed (`updated` names what).
+    ChannelCreated = "channel.created";
+    /// A channel was closed; `reason` says by what.
+    ChannelClosed = "channel.closed";
+    /// A message of an audited channel, RFC-0021 §6.
+    ChannelMessage = "channel.message";
+    /// An agent registered (house log).
+    AgentRegistered = "agent.registered";
+    /// An agent's status changed (house log).
+    AgentStatusChanged = "agent.status_changed";
+    /// An agent was given up (house log).
+    AgentDead = "agent.dead";
+    /// A principal was created (house log).
+    PrincipalCreated = "principal.created";
+    /// A key was made (house log).
+    KeyCreated = "key.created";
+    /// A key was replaced by another (house log).
+    KeyRotated = "key.rotated";
+    /// A key was revoked (house log).
+    KeyRevoked = "key.revoked";
+    /// A lease was acquired, or renewed (`renewed`): clients cannot read `lease_renewed` (contract 15.4).
+    LeaseAcquired = "lease_acquired";
+    /// A lease ended; `reason` says by what.
+    LeaseReleased = "lease_released";
+    /// Somebody asked for arbitration.
+    ArbitrationRequested = "arbitration_requested";
+    /// A decision was recorded.
+    DecisionRecorded = "decision_recorded";
+    /// A task came to be.
+    TaskCreated = "task.created";
+    /// Everything that a task waits for is done.
+    TaskReady = "task.ready";
+    /// An agent took a task.
+    TaskClaimed = "task.claimed";
+    /// An agent works on a task.
+    TaskStarted = "task.started";
+    /// How far a task is.
+    TaskProgress = "task.progress";
+    /// A task is done.
+    TaskCompleted = "task.completed";
+    /// A task failed for good.
+    TaskFailed = "task.failed";
+    /// A task failed and is tried again.
+    TaskRetrying = "task.retrying";
+    /// A task cannot go on.
+    TaskBlocked = "task.blocked";
+    /// A task can go on.
+    TaskUnblocked = "task.unblocked";
+    /// A task was handed to another agent.
+    TaskDelegated = "task.delegated";
+    /// A task was put before somebody who decides.
+    TaskEscalated = "task.escalated";
+    /// A task was called off.
+    TaskCancelled = "task.cancelled";
+    /// A task is not needed, or can never become ready.
+    TaskSkipped = "task.skipped";
+    /// A plan came to be.
+    PlanCreated = "plan.created";
+    /// A plan was put to work.
+    PlanActivated = "plan.activated";
+    /// A plan rests.
+    PlanPaused = "plan.paused";
+    /// A plan goes on.
+    PlanResumed = "plan.resumed";
+    /// Every task of a plan is done.
+    PlanCompleted = "plan.completed";
+    /// A plan failed.
+    PlanFailed = "plan.failed";
+    /// An agent was challenged to prove its key (house log).
+    IdentityChallengeIssued = "agent.identity.challenge_issued";
+    /// An agent proved its key (house log).
+    IdentityRegistered = "agent.identity.registered";
+    /// An agent replaced its key (house log).
+    IdentityRotated = "agent.identity.rotated";
+    /// An agent's key counts no more (house log).
+    IdentityRevoked = "agent.identity.revoked";
+    /// A checkpoint was taken (house log).
+    CheckpointCreated = "log.checkpoint.created";
+    /// A checkpoint was anchored outside (house log).
+    CheckpointAnchored = "log.checkpoint.anchored";
+    /// A receiver of webhooks was set up (house log).
+    EndpointCreated = "webhook.created";
+    /// A receiver of webhooks was changed (house log).
+    EndpointChanged = "webhook.changed";
+    /// A receiver of webhooks failed for so long that it is no longer tried (house log).
+    EndpointDisabled = "webhook.disabled";
+    /// A receiver of webhooks was taken away (house log).
+    EndpointRemoved = "webhook.removed";
+}
