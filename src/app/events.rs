@@ -156,6 +156,41 @@ pub(crate) async fn page(
     rows.into_iter().map(Event::try_from).collect()
 }
 
+/// The events of a trace that the caller may see, in the order in which they were written, oldest first.
+pub(crate) async fn of_trace(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    trace_id: &str,
+    now: Timestamp,
+    limit: u32,
+    offset: u32,
+) -> Outcome<Vec<Event>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- events::of_trace
+         SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
+                e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof, e.xid
+         FROM events e
+         LEFT JOIN intents i ON i.id = e.intent_id
+         LEFT JOIN acls a ON a.intent_id = e.intent_id
+         WHERE lower(e.trace_id) = lower($1)
+           AND CASE WHEN i.id IS NULL THEN $2 ELSE
+               a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $3 OR EXISTS (
+                   SELECT 1 FROM acl_entries g WHERE g.intent_id = e.intent_id AND g.principal_id = $3
+                   AND (g.expires_at IS NULL OR g.expires_at > $4)) END
+         ORDER BY e.xid, e.intent_id, e.seq LIMIT $5 OFFSET $6",
+        trace_id,
+        caller.has(Scope::Admin),
+        caller.agent,
+        now,
+        i64::from(limit),
+        i64::from(offset)
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Event::try_from).collect()
+}
+
 /// The whole log of an intent, oldest first.
 pub(crate) async fn all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Event>> {
     let stored = stored(conn, intent_id).await?.into_iter();

@@ -32,6 +32,7 @@ pub mod seats;
 pub mod seeds;
 pub mod sends;
 pub mod streams;
+pub mod traces;
 pub mod turns;
 pub mod visits;
 

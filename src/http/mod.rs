@@ -24,6 +24,7 @@ mod messages;
 pub mod openapi;
 mod principals;
 mod streams;
+mod traces;
 mod wire;
 
 use std::sync::Arc;
@@ -100,6 +101,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     channels::routes(config);
     intents::routes(config);
     events::routes(config);
+    traces::routes(config);
     assignments::routes(config);
     access::routes(config);
     access_requests::routes(config);

@@ -35,4 +35,5 @@ mod revocations;
 mod seeds;
 mod streams;
 mod sweeps;
+mod traces;
 mod unauthorized;

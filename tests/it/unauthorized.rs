@@ -11,12 +11,13 @@ const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 14] = [
+const NOBODYS: [&str; 15] = [
     "GET /api/v1/agents",
     "POST /api/v1/agents",
     "POST /api/v1/agents/register",
     "GET /api/v1/agents/{agent_id}",
     "GET /api/v1/agents/{agent_id}/record",
+    "GET /api/v1/events",
     "GET /api/v1/intents",
     "POST /api/v1/intents",
     "GET /api/v1/principals/me",

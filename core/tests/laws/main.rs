@@ -26,3 +26,4 @@ mod payload;
 mod principals;
 mod rate;
 mod refusal;
+mod traces;

@@ -1,0 +1,31 @@
+//! Routes of traces (RFC-0020).
+
+use actix_web::{get, web};
+use utoipa_actix_web::service_config::ServiceConfig;
+
+use super::body::Query;
+use super::caller::Asker;
+use super::error::Reply;
+use super::events::EventBody;
+use super::{Doors, ok};
+use crate::app::traces;
+
+pub fn routes(config: &mut ServiceConfig<'_>) {
+    config.service(list);
+}
+
+/// List a trace's events
+///
+/// On every intent that you can read, the oldest first. An event belongs to the trace of the request that it was recorded
+/// for (header `traceparent`), or to the one that it was posted with.
+#[utoipa::path(operation_id = "list_trace", tag = "intents",
+    params(("trace_id" = String, Query, description = "The trace: 32 hexadecimal digits"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many of the oldest")),
+    responses((status = 200, description = "The events", body = [EventBody])))]
+#[get("/events")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let trace_id = query.text("trace_id");
+    let found = traces::list(&doors.ctx, &asker.caller, trace_id, query.limit(100)?, query.offset()?).await?;
+    ok(&found.iter().map(|event| EventBody::new(event, asker.dialect)).collect::<Vec<_>>())
+}
