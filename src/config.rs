@@ -18,6 +18,23 @@ pub enum LogFormat {
     Json,
 }
 
+/// A collector of OpenTelemetry.
+#[derive(Clone)]
+pub struct Collector {
+    /// Its address, without the path that OTLP has for spans.
+    pub endpoint: String,
+    /// What it is sent along: names and values, often a key.
+    pub headers: Vec<(String, String)>,
+    /// Which part of the traces that begin here is measured, 0 to 1. Others decide for those that they began.
+    pub ratio: f64,
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
 /// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -61,6 +78,8 @@ pub struct Config {
     pub ping: Duration,
     /// How long a refused subscription is held before it is answered (contract 11.4).
     pub refused_subscribe_hold: Duration,
+    /// Where spans are sent; `None` for nowhere.
+    pub collector: Option<Collector>,
 }
 
 /// What is wrong with the configuration: each fault names its variable.
@@ -96,6 +115,31 @@ impl Reader<'_> {
                 default
             }
         }
+    }
+
+    fn collector(&mut self) -> Option<Collector> {
+        let ratio =
+            self.parsed("ENTENTE_OTLP_RATIO", 1.0, "a number from 0 to 1", |r: &f64| (0.0..=1.0).contains(r));
+        let headers = self.text("ENTENTE_OTLP_HEADERS").unwrap_or_default();
+        let headers: Option<Vec<(String, String)>> = headers
+            .split(',')
+            .filter(|pair| !pair.trim().is_empty())
+            .map(|pair| {
+                pair.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+            })
+            .collect();
+        if headers.is_none() {
+            // The value may be a secret: it is not repeated.
+            self.faults
+                .push("ENTENTE_OTLP_HEADERS: must be name=value, several with commas between".to_owned());
+        }
+        let endpoint = self.text("ENTENTE_OTLP_ENDPOINT")?;
+        if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+            self.faults.push(format!(
+                "ENTENTE_OTLP_ENDPOINT={endpoint}: must be a URL such as http://collector:4318"
+            ));
+        }
+        Some(Collector { endpoint, headers: headers.unwrap_or_default(), ratio })
     }
 
     fn seconds(&mut self, name: &str, default: u64, most: u64) -> Duration {
@@ -200,6 +244,7 @@ impl Config {
             ),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
+            collector: from.collector(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

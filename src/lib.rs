@@ -15,3 +15,4 @@ pub mod http;
 pub mod shutdown;
 pub mod startup;
 pub mod telemetry;
+pub mod tls;

@@ -33,6 +33,7 @@ use crate::http::openapi::Document;
 use crate::http::{Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
+use crate::telemetry::spans::{Spans, SpansError};
 use crate::{app, db};
 
 /// How long the database may take to be there when the server starts: in a composition both start together.
@@ -83,6 +84,9 @@ pub enum StartError {
     /// The schema cannot be brought up to date.
     #[error("the schema cannot be brought up to date: {0}")]
     Migrate(#[from] MigrateError),
+    /// The collector of spans cannot be used.
+    #[error(transparent)]
+    Spans(#[from] SpansError),
     /// A deed at the start failed.
     #[error(transparent)]
     App(#[from] AppError),
@@ -133,6 +137,7 @@ pub struct Server {
     /// The listening socket, to close it before anything else.
     gate: TcpListener,
     arrivals: Arc<AtomicU64>,
+    spans: Option<Arc<Spans>>,
     pools: [PgPool; 2],
 }
 
@@ -177,13 +182,16 @@ impl Server {
         }
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let sends = Sends::start(&ctx, config.commit_writers, &tasks);
-        let shared = web::Data::new(share(&config, doors_ctx, sends, database_up, &tasks));
+        let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
+        let spans = spans.transpose()?.map(Arc::new);
+        let doors_of = share(&config, doors_ctx, sends, database_up, &tasks);
+        let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let arrivals = Arc::clone(&shared.arrivals);
         let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
         take_files(&config);
         let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
-        Ok(Self { address, ctx, tasks, http, gate, arrivals, pools: [doors, house] })
+        Ok(Self { address, ctx, tasks, http, gate, arrivals, spans, pools: [doors, house] })
     }
 
     /// Stops the server in order: new connections are refused; streams are told to reconnect, and each response is the
@@ -205,6 +213,10 @@ impl Server {
             warn!(error = %failure, "the last heartbeats were not written down");
         }
         self.tasks.stop(TASKS_END).await;
+        if let Some(spans) = self.spans {
+            // It waits in place for its own thread.
+            let _panicked = tokio::task::spawn_blocking(move || spans.stop()).await;
+        }
         for pool in self.pools {
             pool.close().await;
         }
@@ -268,6 +280,7 @@ fn share(config: &Config, ctx: Ctx, sends: Sends, database_up: Arc<AtomicBool>, 
         },
         started: Instant::now(),
         pace: Pace::default(),
+        spans: None,
         draining: tasks.draining().clone(),
         database_up,
         request_ids: RequestIds::new(start),

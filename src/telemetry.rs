@@ -1,4 +1,5 @@
-//! What the server says about itself: its log and its metrics (`/metrics`, `OpenMetrics` text).
+//! What the server says about itself: its log and its metrics (`/metrics`, `OpenMetrics` text). What it tells a collector of
+//! OpenTelemetry is `telemetry/spans.rs`.
 //!
 //! Levels: ERROR means a person should look, WARN that something was borne, INFO the life of the server, DEBUG single
 //! requests. An error is logged once, where it is handled. Keys, payloads and secrets are never logged.
@@ -15,6 +16,8 @@ use prometheus_client::registry::{Registry, Unit};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
+
+pub mod spans;
 
 /// What libraries say that is of no use here: the HTTP library reports each stream that is broken on purpose
 /// (contract 11.4) as an error, and tells at each start what it starts on; the pool warns of each connection that ends

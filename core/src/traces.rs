@@ -16,6 +16,24 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// A place in a trace by its numbers. `None` when one of them is zero, which is no id.
+    #[must_use]
+    pub fn new(trace_id: u128, span_id: u64, sampled: bool) -> Option<Self> {
+        (trace_id != 0 && span_id != 0).then_some(Self { trace_id, span_id, sampled })
+    }
+
+    /// The trace's id as a number.
+    #[must_use]
+    pub fn trace_bits(&self) -> u128 {
+        self.trace_id
+    }
+
+    /// The step's id as a number.
+    #[must_use]
+    pub fn span_bits(&self) -> u64 {
+        self.span_id
+    }
+
     /// Reads a `traceparent` header: `00-<32 hex>-<16 hex>-<2 hex>`, small letters, neither id all zeros. Of a version
     /// that is not known yet the first four parts are read, as the standard asks. `None` when it is not one: the
     /// standard has it ignored, not refused.
@@ -27,8 +45,8 @@ impl Trace {
         let span_id = u64::try_from(hex(parts.next()?, 16)?).ok()?;
         let flags = hex(parts.next()?, 2)?;
         let more = parts.next().is_some();
-        let lawful = version != 0xff && (version != 0 || !more) && trace_id != 0 && span_id != 0;
-        lawful.then_some(Self { trace_id, span_id, sampled: flags & 1 == 1 })
+        let lawful = version != 0xff && (version != 0 || !more);
+        Self::new(trace_id, span_id, flags & 1 == 1).filter(|_| lawful)
     }
 
     /// A trace known by its id only (`trace_id` of an event), at a step of its own. `None` when it is no trace id.

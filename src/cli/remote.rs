@@ -1,17 +1,15 @@
 //! A client of a running server, for the commands that talk to one: the same HTTP that everybody else speaks. The key
 //! comes from the environment only, because a command line can be read by every user of the machine.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
 use super::Done;
 use super::output::{Row, print_json, print_record, print_table};
-use crate::config;
+use crate::{config, tls};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -118,12 +116,7 @@ impl Api {
     /// The client cannot be set up.
     pub(super) fn new(url: &str, key: Option<String>) -> Result<Self, Failure> {
         let setup = |e: &dyn std::error::Error| Failure::Setup(e.to_string());
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
-        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| setup(&e))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = tls::client().map_err(|e| setup(&e))?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .connect_timeout(CONNECT_TIMEOUT)

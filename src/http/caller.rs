@@ -61,8 +61,7 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
-    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
-    let caller = caller.traced(traceparent.and_then(Trace::parse));
+    let caller = caller.traced(request.extensions().get::<Trace>().copied());
     Ok(Asker { caller, dialect })
 }
 

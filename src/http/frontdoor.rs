@@ -12,15 +12,19 @@ use actix_web::http::ConnectionType;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, web};
+use entente_core::traces::Trace;
 use futures_util::FutureExt as _;
 
 use super::Doors;
 use super::caller::RateNote;
 use super::error::Problem;
 use crate::telemetry::RequestLabels;
+use crate::telemetry::spans::{Answered, Span};
 
 /// The header of a request's id, both ways.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Bytes of a request id that a client may give.
 const REQUEST_ID_BYTES: usize = 64;
 
@@ -54,6 +58,7 @@ pub async fn pass(
         doors.arrivals.fetch_add(1, Ordering::Relaxed);
     }
     let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
+    let span = doors.as_ref().and_then(|doors| trace(&request, doors));
     let caught = AssertUnwindSafe(next.call(request)).catch_unwind().await;
     let mut response = match caught {
         Ok(passed) => passed?.map_into_boxed_body(),
@@ -71,9 +76,25 @@ pub async fn pass(
             // The next request on this connection would meet a closing one, and not every client repeats it.
             response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
         }
-        account(&doors, &response, &id, began);
+        account(&doors, &response, &id, began, span);
     }
     Ok(response)
+}
+
+/// Notes which trace a request belongs to (`traceparent`, RFC-0020), for whatever it records; begins to measure it if
+/// there is a collector. Requests that only look after the server are nobody's work.
+fn trace(request: &ServiceRequest, doors: &Doors) -> Option<Span> {
+    let header = request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok());
+    let came_with = header.and_then(Trace::parse);
+    let measured = doors.spans.as_ref().filter(|_| {
+        let path = request.path();
+        path.starts_with("/api/") || path.starts_with("/v1/")
+    });
+    let span = measured.map(|spans| spans.begin(came_with));
+    if let Some(trace) = span.as_ref().and_then(Span::trace).or(came_with) {
+        request.extensions_mut().insert(trace);
+    }
+    span
 }
 
 /// The client's own id if it is a decent one, else a new one.
@@ -101,7 +122,7 @@ fn adorn(response: &mut ServiceResponse<BoxBody>, id: &str) {
     }
 }
 
-fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: Instant) {
+fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: Instant, span: Option<Span>) {
     let route = response.request().match_pattern();
     let route: Arc<str> = route.map_or_else(|| Arc::from("none"), Arc::from);
     let status = response.status().as_u16();
@@ -130,6 +151,10 @@ fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: 
             http.status = status,
             "failed request"
         );
+    }
+    if let Some(span) = span {
+        let path = response.request().path();
+        span.end(&Answered { method, route: &route, path, status, request_id: id });
     }
     let metrics = &doors.ctx.metrics;
     metrics.requests.get_or_create(&RequestLabels { method, route, status }).inc();

@@ -43,6 +43,7 @@ use utoipa_actix_web::{AppExt as _, scope};
 pub use self::streams::Pace;
 use crate::app::Ctx;
 use crate::app::sends::Sends;
+use crate::telemetry::spans::Spans;
 
 /// What the door itself is limited to.
 #[derive(Debug, Clone)]
@@ -75,6 +76,8 @@ pub struct Doors {
     pub database_up: Arc<AtomicBool>,
     /// Requests that have come in, ever.
     pub arrivals: Arc<AtomicU64>,
+    /// Where requests are measured for a collector, if there is one.
+    pub spans: Option<Arc<Spans>>,
     /// How deliveries to streams are spaced.
     pub pace: Pace,
     /// Where request ids come from.

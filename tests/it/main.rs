@@ -33,6 +33,7 @@ mod reading;
 mod readme;
 mod revocations;
 mod seeds;
+mod spans;
 mod streams;
 mod sweeps;
 mod traces;
