@@ -1,11 +1,11 @@
-//! `entente intent` and `entente channel`: goals, and where agents talk about them.
+//! `entente intent`: goals with a state and a log.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Done;
 use super::remote::{Remote, segment};
@@ -16,11 +16,11 @@ pub(super) struct Intents {
     #[command(flatten)]
     remote: Remote,
     #[command(subcommand)]
-    verb: IntentVerb,
+    verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
-enum IntentVerb {
+enum Verb {
     /// Create an intent
     Create {
         /// What is to be done, in a few words
@@ -102,15 +102,15 @@ impl Intents {
         let api = self.remote.api()?;
         let path = |id: &str, rest: &str| format!("/intents/{}{rest}", segment(id));
         let answer = match self.verb {
-            IntentVerb::Create { title, description } => {
+            Verb::Create { title, description } => {
                 api.post("/intents", &json!({ "title": title, "description": description })).await?
             }
-            IntentVerb::List { status } => {
+            Verb::List { status } => {
                 let query: Vec<_> = status.into_iter().map(|status| ("status", status)).collect();
                 api.get("/intents", &query).await?["intents"].take()
             }
-            IntentVerb::Show { id } => api.get(&path(&id, ""), &[]).await?,
-            IntentVerb::Set { id, members, if_version } => {
+            Verb::Show { id } => api.get(&path(&id, ""), &[]).await?,
+            Verb::Set { id, members, if_version } => {
                 let patches: Vec<Value> = members
                     .into_iter()
                     .map(|Member { path, value }| json!({ "op": "set", "path": path, "value": value }))
@@ -118,18 +118,18 @@ impl Intents {
                 let body = json!({ "patches": patches });
                 api.post_versioned(&path(&id, ""), &path(&id, "/state"), &body, if_version).await?
             }
-            IntentVerb::Status { id, status, if_version } => {
+            Verb::Status { id, status, if_version } => {
                 let body = json!({ "status": status });
                 api.post_versioned(&path(&id, ""), &path(&id, "/status"), &body, if_version).await?
             }
-            IntentVerb::Events { id, event_type, limit } => {
+            Verb::Events { id, event_type, limit } => {
                 let limit = ("limit", limit.to_string());
                 let query: Vec<_> =
                     event_type.into_iter().map(|word| ("event_type", word)).chain([limit]).collect();
                 let events = api.get(&path(&id, "/events"), &query).await?;
                 return self.remote.show(&events, &["sequence", "created_at", "event_type", "actor"]);
             }
-            IntentVerb::Export { id, output } => {
+            Verb::Export { id, output } => {
                 let export = api.get(&path(&id, "/export"), &[]).await?;
                 let Some(file) = output else { return super::output::print_json(&export) };
                 serde_json::to_writer_pretty(File::create(&file)?, &export)?;
@@ -139,77 +139,5 @@ impl Intents {
             }
         };
         self.remote.show(&answer, &["id", "status", "version", "title", "created_by", "updated_at"])
-    }
-}
-
-/// Channels: where agents on an intent talk
-#[derive(Debug, Args)]
-pub(super) struct Channels {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    verb: ChannelVerb,
-}
-
-#[derive(Debug, Subcommand)]
-enum ChannelVerb {
-    /// Open a channel on an intent
-    Open {
-        /// The intent's id
-        intent: String,
-        /// The channel's name, unique among the intent's open ones
-        name: String,
-        /// Only for these; repeatable. For everybody on the intent when nothing is said
-        #[arg(long = "member", value_name = "AGENT")]
-        members: Vec<String>,
-        /// Write its messages into the intent's log
-        #[arg(long)]
-        audit: bool,
-        /// Close it after this many seconds
-        #[arg(long, value_name = "SECONDS")]
-        ttl: Option<u32>,
-        /// Keep this many messages at the most
-        #[arg(long, value_name = "N")]
-        max_messages: Option<u32>,
-    },
-    /// List an intent's channels
-    List {
-        /// The intent's id
-        intent: String,
-    },
-    /// Show one
-    Show {
-        /// Its id
-        id: String,
-    },
-    /// Close it
-    Close {
-        /// Its id
-        id: String,
-    },
-}
-
-impl Channels {
-    pub(super) async fn run(self) -> Done {
-        let api = self.remote.api()?;
-        let answer = match self.verb {
-            ChannelVerb::Open { intent, name, members, audit, ttl, max_messages } => {
-                let mut options = Map::from_iter([("audit".to_owned(), json!(audit))]);
-                options.extend(ttl.map(|seconds| ("ttl_seconds".to_owned(), json!(seconds))));
-                options.extend(max_messages.map(|n| ("max_messages".to_owned(), json!(n))));
-                let mut body = json!({ "name": name, "options": options });
-                if !members.is_empty() {
-                    body["members"] = json!(members);
-                    body["member_policy"] = json!("explicit");
-                }
-                api.post(&format!("/intents/{}/channels", segment(&intent)), &body).await?
-            }
-            ChannelVerb::List { intent } => {
-                api.get(&format!("/intents/{}/channels", segment(&intent)), &[]).await?
-            }
-            ChannelVerb::Show { id } => api.get(&format!("/channels/{}", segment(&id)), &[]).await?,
-            ChannelVerb::Close { id } => api.delete(&format!("/channels/{}", segment(&id))).await?,
-        };
-        self.remote.show(&answer, &["id", "name", "status", "member_policy", "members", "message_count"])
     }
 }

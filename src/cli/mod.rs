@@ -2,15 +2,18 @@
 //! commands talk to a server like any other client. It decides nothing: what a command may do is the server's to say.
 
 mod agents;
+mod channels;
 mod database;
 mod demo;
 mod intents;
+mod keys;
 mod messages;
 mod output;
 mod principals;
 mod remote;
 mod run;
 mod tail;
+mod traces;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -38,19 +41,20 @@ enum Command {
     #[command(name = "principal")]
     Principals(principals::Principals),
     #[command(name = "key")]
-    Keys(principals::Keys),
+    Keys(keys::Keys),
     Whoami(principals::Whoami),
     #[command(name = "agent")]
     Agents(agents::Agents),
     #[command(name = "intent")]
     Intents(intents::Intents),
     #[command(name = "channel")]
-    Channels(intents::Channels),
+    Channels(channels::Channels),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
     Messages(messages::Messages),
     Tail(tail::Tail),
+    Trace(traces::Trace),
     Verify(verify::Verify),
     /// Print the OpenAPI document
     Openapi,
@@ -84,6 +88,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Reply(reply) => reply.run().await,
         Command::Messages(messages) => messages.run().await,
         Command::Tail(tail) => tail.run().await,
+        Command::Trace(trace) => trace.run().await,
         Command::Verify(verify) => verify.run(),
         Command::Openapi => verify::openapi(),
     }

@@ -92,6 +92,10 @@ async fn two_agents_talk_from_the_terminal() {
     assert_eq!(output[0]["message_count"], 3);
     let events = told(&world, key, &["intent", "events", id]).await;
     assert!(events.as_array().unwrap().len() >= 5, "{events}");
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let noted = json!({ "event_type": "note", "trace_id": trace });
+    world.client(key).post(&format!("/intents/{id}/events"), noted).await.ok();
+    assert_eq!(told(&world, key, &["trace", trace]).await[0]["event_type"], "note");
     told(&world, &root, &["key", "revoke", made["record"]["id"].as_str().unwrap()]).await;
     world.client(key).get("/principals/me").await.refused(401, "unauthenticated");
     world.end().await;

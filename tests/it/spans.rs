@@ -44,7 +44,8 @@ fn said<'a>(span: &'a Span, name: &str) -> &'a Any {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let padded = [vec![0; 16 - bytes.len()], bytes.to_vec()].concat();
+    format!("{:0width$x}", u128::from_be_bytes(padded.try_into().unwrap()), width = 2 * bytes.len())
 }
 
 async fn world(address: &str, ratio: &'static str) -> World {
@@ -72,7 +73,7 @@ async fn a_request_is_a_span_of_its_trace() {
     let posted = ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" })).await.ok();
     world.end().await;
 
-    let heard = heard.lock().unwrap();
+    let heard = heard.lock().unwrap().clone();
     let names: Vec<&str> = heard.iter().map(|(_, span)| span.name.as_str()).collect();
     let expected = [
         "POST /api/v1/intents",

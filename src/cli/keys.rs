@@ -1,0 +1,91 @@
+//! `entente key`: what opens the server.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Done;
+use super::remote::{Remote, segment};
+
+/// What is shown of a key in a list.
+const KEY_COLUMNS: [&str; 7] = ["id", "prefix", "label", "scopes", "act_as", "expires_at", "revoked_at"];
+
+/// Keys: make, list, rotate, revoke
+#[derive(Debug, Args)]
+pub(super) struct Keys {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a key; it is printed once
+    Create {
+        /// Whose key it will be
+        principal: String,
+        /// What it is for
+        #[arg(long)]
+        label: Option<String>,
+        /// What it may be used for; repeatable. Everything but `admin` when nothing is said
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<String>,
+        /// Which agents it may act as besides its principal, such as 'agent.*'; repeatable
+        #[arg(long, value_name = "PATTERN")]
+        act_as: Vec<String>,
+        /// When it ends by itself, RFC 3339
+        #[arg(long, value_name = "TIME")]
+        expires_at: Option<String>,
+        /// Requests per second; 0 is without limit
+        #[arg(long, value_name = "N")]
+        rate: Option<u32>,
+    },
+    /// List a principal's keys
+    List {
+        /// Whose
+        principal: String,
+    },
+    /// Make a new key with the same powers; the old one ends after the overlap
+    Rotate {
+        /// The key's id
+        id: String,
+        /// Seconds that the old key goes on working [default: a day]
+        #[arg(long, value_name = "SECONDS")]
+        overlap: Option<u32>,
+    },
+    /// Revoke a key, at once and everywhere
+    Revoke {
+        /// The key's id
+        id: String,
+    },
+}
+
+impl Keys {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let answer = match self.verb {
+            Verb::Create { principal, label, scopes, act_as, expires_at, rate } => {
+                let scopes = Some(scopes).filter(|scopes| !scopes.is_empty());
+                let body = json!({
+                    "label": label, "scopes": scopes, "act_as": act_as, "expires_at": expires_at,
+                    "rate_per_second": rate,
+                });
+                api.post(&format!("/principals/{}/keys", segment(&principal)), &body).await?
+            }
+            Verb::List { principal } => {
+                api.get(&format!("/principals/{}/keys", segment(&principal)), &[]).await?
+            }
+            Verb::Rotate { id, overlap } => {
+                api.post(&format!("/keys/{}/rotate", segment(&id)), &json!({ "overlap_seconds": overlap }))
+                    .await?
+            }
+            Verb::Revoke { id } => api.delete(&format!("/keys/{}", segment(&id))).await?,
+        };
+        if let (Some(key), false) = (answer["key"].as_str(), self.remote.json) {
+            eprintln!("The key, shown only now:\n");
+            println!("{key}");
+            return Ok(());
+        }
+        self.remote.show(&answer, &KEY_COLUMNS)
+    }
+}
