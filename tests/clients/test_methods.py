@@ -1,6 +1,7 @@
 # That no public method of the SDK's clients is unaccounted for, and that those counted as tested were called.
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ def test_every_method_is_accounted_for_once():
     assert len(listed) == len(set(listed))
     assert set(listed) == set().union(*map(public, CLIENTS))
     assert set(NEVER_REFUSED) <= {name for names in TESTED.values() for name in names}
+
+
+def test_conformance_says_what_is_tested():
+    text = (Path(__file__).parents[2] / "CONFORMANCE.md").read_text()
+    section = text.split("## The Python SDK, method by method")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
+    said = {test.strip("`"): re.findall(r"`(\w+)`", methods) for methods, status, test in rows if status == "works"}
+    assert said == TESTED
+    later = [name for methods, status, _ in rows if status.startswith("later") for name in re.findall(r"`(\w+)`", methods)]
+    assert sorted(later) == sorted(name for names in LATER.values() for name in names)
 
 
 @pytest.mark.parametrize("file", TESTED)
