@@ -60,6 +60,8 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
         })?),
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
+    // For the front door, which writes refusals.
+    request.extensions_mut().insert(dialect);
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let caller = caller.traced(traceparent.and_then(Trace::parse));
