@@ -5,6 +5,7 @@ mod agents;
 mod database;
 mod demo;
 mod intents;
+mod leases;
 mod messages;
 mod output;
 mod principals;
@@ -46,6 +47,8 @@ enum Command {
     Intents(intents::Intents),
     #[command(name = "channel")]
     Channels(intents::Channels),
+    #[command(name = "lease")]
+    Leases(leases::Leases),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
@@ -79,6 +82,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Agents(agents) => agents.run().await,
         Command::Intents(intents) => intents.run().await,
         Command::Channels(channels) => channels.run().await,
+        Command::Leases(leases) => leases.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,
