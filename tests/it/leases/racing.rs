@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -58,22 +58,19 @@ async fn race(worlds: &[&World], total: u64) -> u64 {
     let ada = worlds[0].agent("agent.ada").await;
     let intent = goal(&ada).await;
     let race = Arc::new(Race::default());
-    let began = Instant::now();
     let racers = (0..CLIENTS).map(|n| {
         // Half of them act as one agent: who holds it already is refused like anybody else.
         let client = worlds[n % worlds.len()].any().acting_as(&format!("agent.{}", n.min(CLIENTS / 2)));
         let (race, path) = (Arc::clone(&race), format!("/intents/{intent}/leases"));
-        let pause = Duration::from_millis(n as u64 % 16);
+        let pause = Duration::from_millis(n as u64 % 8 * 40);
         tokio::spawn(async move { race.run(client, path, total, pause).await })
     });
     for racer in join_all(racers).await {
         racer.unwrap();
     }
     let granted = race.granted.load(Ordering::SeqCst);
-    println!("{total} rounds, {granted} grants in {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(60), "the race takes too long");
-    let events = ada.get(&format!("/intents/{intent}/leases?status=released")).await.ok();
-    assert_eq!(events["leases"].as_array().unwrap().len() as u64, granted.min(1_000));
+    let past = ada.get(&format!("/intents/{intent}/leases?status=released")).await.ok();
+    assert_eq!(past["leases"].as_array().unwrap().len() as u64, granted.min(1_000));
     granted
 }
 
@@ -81,16 +78,18 @@ async fn race(worlds: &[&World], total: u64) -> u64 {
 async fn of_many_who_want_a_scope_one_holds_it() {
     let world = World::start().await;
     let granted = race(&[&world], 10_000).await;
-    assert!(granted > 50, "granted only {granted} times");
+    assert!(granted > 100, "granted only {granted} times");
     world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_do_two_hold_it_by_two_servers() {
-    let world = World::start().await;
-    let other = World::on(Setup::default(), world.database.clone()).await;
+    // With chance and time of their own: two servers whose test gives them the same would make the same ids.
+    let live = Setup { live: true, ..Setup::default() };
+    let world = World::with(live.clone()).await;
+    let other = World::on(live, world.database.clone()).await;
     let granted = race(&[&world, &other], 1_500).await;
-    assert!(granted > 5, "granted only {granted} times");
+    assert!(granted > 20, "granted only {granted} times");
     other.server.stop().await;
     world.end().await;
 }
