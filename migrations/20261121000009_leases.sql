@@ -20,7 +20,8 @@ CREATE TABLE leases (
 
 -- One holder of a scope, whatever the code thinks. Also how a patch of the state finds what is held.
 CREATE UNIQUE INDEX leases_one_holder ON leases (intent_id, path) WHERE status = 'active';
-CREATE INDEX leases_by_intent ON leases (intent_id, id);
+-- Its order is exact, whatever the time says: two leases can be born within a microsecond.
+CREATE INDEX leases_by_intent ON leases (intent_id, fencing_token);
 CREATE INDEX leases_by_holder ON leases (agent_id) WHERE status = 'active';
 CREATE INDEX leases_by_expiry ON leases (expires_at) WHERE status = 'active';
 

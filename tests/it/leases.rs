@@ -1,9 +1,11 @@
 //! Leases (RFC-0003, contract 6): acquired, renewed, given back, listed. What they keep others from is
-//! `leases/guarding.rs`, how they end `leases/ending.rs`, many who want one `leases/racing.rs`.
+//! `leases/guarding.rs`, how they end `leases/ending.rs`, many who want one `leases/racing.rs`, all of it
+//! together `leases/walking.rs`.
 
 mod ending;
 mod guarding;
 mod racing;
+mod walking;
 
 use crate::harness::{Client, Value, World, json, talk};
 

@@ -67,7 +67,7 @@ pub(super) async fn list(
          SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
          FROM leases WHERE intent_id = $1 AND ($2::text IS NULL OR $2 =
              CASE WHEN status = 'active' AND expires_at <= $3 THEN 'expired' ELSE status END)
-         ORDER BY id DESC LIMIT $4",
+         ORDER BY fencing_token DESC LIMIT $4",
         intent_id.uuid(),
         status.map(LeaseStatus::as_str),
         now,
