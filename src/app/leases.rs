@@ -134,7 +134,8 @@ fn not_yours() -> AppError {
     ))
 }
 
-/// The leases on an intent, the last [`PAGE`] of them, oldest first: those in this status at the moment, or all.
+/// The leases on an intent, the last [`PAGE`](entente_core::limits::PAGE) of them, oldest first: those in this
+/// status at the moment, or all.
 ///
 /// # Errors
 /// The intent is not there or not readable.
