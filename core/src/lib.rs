@@ -8,6 +8,7 @@
 pub mod access;
 pub mod access_requests;
 pub mod agents;
+pub mod arbitration;
 pub mod canonical;
 pub mod channels;
 pub mod clock;
@@ -19,6 +20,7 @@ pub mod ids;
 pub mod intents;
 pub mod keys;
 pub mod kinds;
+pub mod leases;
 pub mod limits;
 pub mod messages;
 pub mod patch;

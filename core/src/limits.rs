@@ -25,6 +25,12 @@ pub const PATH_SEGMENTS: usize = 32;
 pub const MEMBERS: usize = 1_000;
 /// Entries of one access control list.
 pub const ACL_ENTRIES: usize = 1_000;
+/// Bytes of a lease's scope: a path of names, and a key of an index.
+pub const SCOPE_BYTES: usize = 500;
+/// Active leases on one intent: every patch of its state is compared with them.
+pub const LEASES: usize = 1_000;
+/// Seconds of the longest lease, a week: leases are renewed, and whoever is gone must not be in the way for long.
+pub const LEASE_SECONDS: u32 = 7 * 24 * 3600;
 /// Intents that one intent may depend on.
 pub const DEPENDENCIES: usize = 100;
 /// Messages in one batch.

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::leases::Lease;
+
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $wire:literal;)+) => {
         /// Why something was refused: the `code` member of every error body. The list is closed; clients may switch on it.
@@ -73,6 +75,10 @@ codes! {
     MessageExpired = "message_expired";
     /// The intent is completed or abandoned.
     IntentResolved = "intent_resolved";
+    /// Somebody holds a lease on this scope, or on one that overlaps it (RFC-0003); `existing_lease` says who and how long.
+    LeaseHeld = "lease_held";
+    /// The lease has ended; acquire a new one (RFC-0003).
+    LeaseEnded = "lease_ended";
     /// The idempotency key was used with another request.
     IdempotencyMismatch = "idempotency_mismatch";
     /// The body or one of its parts is over its limit.
@@ -129,12 +135,20 @@ pub struct Refusal {
     pub errors: Vec<FieldError>,
     /// The version that is current, on a [`Code::VersionConflict`].
     pub current_version: Option<i64>,
+    /// The lease that is in the way, on a [`Code::LeaseHeld`].
+    pub existing_lease: Option<Box<Lease>>,
 }
 
 impl Refusal {
     /// A refusal with a code and a message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), errors: Vec::new(), current_version: None }
+        Self {
+            code,
+            message: message.into(),
+            errors: Vec::new(),
+            current_version: None,
+            existing_lease: None,
+        }
     }
 
     /// A refusal of one member of the body.
@@ -145,7 +159,7 @@ impl Refusal {
             loc: vec!["body".to_owned(), member.to_owned()],
             msg: message.clone(),
         }];
-        Self { code, message, errors, current_version: None }
+        Self { errors, ..Self::new(code, message) }
     }
 
     /// "No such thing", the same for what does not exist and for what the caller may not know of (design §3).

@@ -1,6 +1,9 @@
 //! Access lists of intents (RFC-0011). Tables `acls` and `acl_entries`; where an agent stands by them is `seats.rs`,
 //! asking for more is `access_requests.rs`.
 //!
+//! Whoever can no longer write loses its leases in the same transaction; an entry takes access too, where it is the first on
+//! an intent that was open to everybody.
+//!
 //! The scope `admin` opens no intent; it only lets an operator change who has access, which the log shows.
 
 use entente_core::access::{self as law, Acl, Entry, EntryAsk, Level, Policy};
@@ -17,7 +20,7 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::seats::{level, policy, require, require_manager};
-use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found};
 
 /// An intent's list; one that was never set is open and empty.
 ///
@@ -65,6 +68,7 @@ pub async fn replace(
         .collect();
     let payload = json!({ "replaced": true, "default_policy": default_policy, "entries": listed });
     line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
+    leases::end_without_access(&mut tx, ctx, &mut line, &caller.agent).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
@@ -95,6 +99,7 @@ pub async fn grant(
     let entry = law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, std::slice::from_ref(&entry)).await?;
     line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, described(&entry)));
+    leases::end_without_access(&mut tx, ctx, &mut line, &caller.agent).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &entry, now).await?;
     tx.commit().await?;
@@ -116,6 +121,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: E
         acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
     delete(&mut tx, &[entry_id.uuid()]).await?;
     line.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, described(entry)));
+    leases::end_without_access(&mut tx, ctx, &mut line, &caller.agent).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
@@ -155,6 +161,7 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
             expired += 1;
         }
+        leases::end_without_access(&mut tx, ctx, &mut line, HOUSE).await?;
         line.save(&mut tx).await?;
         tx.commit().await?;
         ctx.feed.news(intent_id);

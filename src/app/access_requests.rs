@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, seats, unknown};
+use super::{AppError, Caller, Ctx, Outcome, access, idempotency, leases, not_found, seats, unknown};
 
 /// Asks for access to an intent; works without any (RFC-0011).
 ///
@@ -68,7 +68,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
 
 /// How a request is decided.
 #[derive(Debug, Clone)]
-pub enum Decision {
+pub enum Judgement {
     /// Let in, with this level (the one asked for when `None`), until then.
     Approve {
         /// The level.
@@ -90,7 +90,7 @@ pub async fn decide(
     intent_id: IntentId,
     id: AccessRequestId,
     decided_by: &str,
-    decision: Decision,
+    decision: Judgement,
     reason: Option<String>,
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
@@ -107,7 +107,7 @@ pub async fn decide(
     request.decided_at = Some(now);
     request.decision_reason.clone_from(&reason);
     let kind = match decision {
-        Decision::Approve { permission, expires_at } => {
+        Judgement::Approve { permission, expires_at } => {
             let ask = EntryAsk {
                 principal_id: request.principal_id.clone(),
                 principal_type: Some(request.principal_type.clone()),
@@ -120,9 +120,10 @@ pub async fn decide(
             access::insert(&mut tx, std::slice::from_ref(&entry)).await?;
             request.status = RequestStatus::Approved;
             line.record(ctx, Draft::of(Kind::AccessGranted, decided_by, access::described(&entry)));
+            leases::end_without_access(&mut tx, ctx, &mut line, decided_by).await?;
             Kind::AccessRequestApproved
         }
-        Decision::Deny => {
+        Judgement::Deny => {
             request.status = RequestStatus::Denied;
             Kind::AccessRequestDenied
         }

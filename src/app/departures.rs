@@ -16,10 +16,10 @@ use sqlx::PgConnection;
 use super::agents::{changed, find, require_keeper, save};
 use super::lines::Line;
 use super::sends::say;
-use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, leases, not_found, pending};
 
-/// Deregisters an agent: it leaves every open channel's members, requests that wait for it alone expire, and those
-/// channels get a notify. Doing it again changes nothing.
+/// Deregisters an agent: it leaves every open channel's members, its leases end, requests that wait for it alone expire,
+/// and those channels get a notify. Doing it again changes nothing.
 ///
 /// # Errors
 /// There is no such agent, or the caller may not decide over it.
@@ -93,16 +93,17 @@ async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
     Ok((ctx.begin(&locks).await?, intents))
 }
 
-/// The intents on which the agent is a member of an open channel or a request waits for it.
+/// The intents on which the agent is a member of an open channel, a request waits for it or it holds a lease.
 async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
     let mut intents = channels::intents_with_member(conn, agent_id).await?;
     intents.extend(pending::intents_awaiting(conn, agent_id).await?);
+    intents.extend(leases::intents_of_holder(conn, agent_id).await?);
     intents.sort_unstable();
     intents.dedup();
     Ok(intents)
 }
 
-/// Takes the agent out of one intent's channels.
+/// Takes the agent out of one intent's channels, and its leases from it.
 async fn leave(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -120,6 +121,7 @@ async fn leave(
         line.record(ctx, EventDraft::of(Kind::ChannelCreated, actor, payload));
         told.insert(channel.id, channel);
     }
+    leases::end_of_agent(conn, ctx, &mut line, agent_id, actor).await?;
     let awaiting = pending::expire_for_agent(conn, &mut line, agent_id).await?;
     for channel in channels::load_all(conn, &awaiting).await? {
         told.entry(channel.id).or_insert(channel);

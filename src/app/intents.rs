@@ -15,7 +15,9 @@ use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, channels, events, idempotency, not_found, seats, unknown};
+use super::{
+    AppError, Caller, Ctx, Outcome, channels, events, idempotency, leases, not_found, seats, unknown,
+};
 
 /// Creates an intent.
 ///
@@ -144,16 +146,19 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
     rows.into_iter().map(Intent::try_from).collect()
 }
 
-/// Changes an intent's state, if the caller has seen its current version.
+/// Changes an intent's state, if the caller has seen its current version, and nobody else holds what it touches
+/// (RFC-0003). With a fencing token, only while the caller holds the lease that it was given with.
 ///
 /// # Errors
-/// It is not there or not writable; the version is stale; the change is not lawful.
+/// It is not there or not writable; the version is stale; the change is not lawful; a lease is in the way, or the
+/// caller's own has ended.
 pub async fn patch_state(
     ctx: &Ctx,
     caller: &Caller,
     id: IntentId,
     seen: i64,
     change: Change,
+    fencing_token: Option<i64>,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
@@ -162,6 +167,7 @@ pub async fn patch_state(
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
     let next = intent.patched(&change, line.now())?;
+    leases::guard(&mut tx, &line, &caller.agent, &change, fencing_token).await?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
     line.save(&mut tx).await?;
@@ -170,8 +176,8 @@ pub async fn patch_state(
     Ok(next)
 }
 
-/// Changes an intent's status, if the caller has seen its current version. A terminal status closes its channels and
-/// expires what is pending on them, in the same transaction (RFC-0021 §7.1).
+/// Changes an intent's status, if the caller has seen its current version. A terminal status ends its leases,
+/// closes its channels and expires what is pending on them, in the same transaction (RFC-0021 §7.1).
 ///
 /// # Errors
 /// It is not there or the caller is no admin; the version is stale; the transition is not lawful.
@@ -194,6 +200,7 @@ pub async fn set_status(
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
     if status.is_terminal() {
+        leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
     }
     line.save(&mut tx).await?;

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_requests;
 pub mod agents;
+pub mod arbitration;
 pub mod asks;
 pub mod assignments;
 pub mod audit;
@@ -21,6 +22,7 @@ pub mod heartbeats;
 pub mod idempotency;
 pub mod intents;
 pub mod keys;
+pub mod leases;
 pub mod lines;
 pub mod messages;
 pub mod nodes;

@@ -7,6 +7,7 @@ mod database;
 mod demo;
 mod intents;
 mod keys;
+mod leases;
 mod messages;
 mod output;
 mod principals;
@@ -49,6 +50,8 @@ enum Command {
     Intents(intents::Intents),
     #[command(name = "channel")]
     Channels(channels::Channels),
+    #[command(name = "lease")]
+    Leases(leases::Leases),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
@@ -83,6 +86,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Agents(agents) => agents.run().await,
         Command::Intents(intents) => intents.run().await,
         Command::Channels(channels) => channels.run().await,
+        Command::Leases(leases) => leases.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,

@@ -14,7 +14,7 @@ use super::caller::Asker;
 use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, ok};
-use crate::app::access_requests::{self, Decision};
+use crate::app::access_requests::{self, Judgement};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config.service(request_access).service(list).service(approve).service(deny);
@@ -160,7 +160,7 @@ async fn decide(
     asker: &Asker,
     path: &(String, String),
     body: DecisionBody,
-    decision: impl FnOnce(&DecisionBody) -> Decision,
+    decision: impl FnOnce(&DecisionBody) -> Judgement,
 ) -> Reply {
     let intent_id: IntentId = id("intent", &path.0)?;
     let request: AccessRequestId = id("pending access request", &path.1)?;
@@ -185,7 +185,7 @@ async fn approve(
     path: web::Path<(String, String)>,
     body: OptionalBody<DecisionBody>,
 ) -> Reply {
-    let approve = |body: &DecisionBody| Decision::Approve {
+    let approve = |body: &DecisionBody| Judgement::Approve {
         permission: body.permission,
         expires_at: body.expires_at.map(|end| end.0),
     };
@@ -203,5 +203,5 @@ async fn deny(
     path: web::Path<(String, String)>,
     body: OptionalBody<DecisionBody>,
 ) -> Reply {
-    decide(&doors, &asker, &path, body.0.value, |_| Decision::Deny).await
+    decide(&doors, &asker, &path, body.0.value, |_| Judgement::Deny).await
 }

@@ -126,7 +126,7 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refu
         format!("`{place}` in the body is wrong: {text}.")
     };
     let errors = vec![FieldError { kind: kind.to_owned(), loc, msg: text.to_owned() }];
-    Refusal { code: Code::InvalidRequest, message, errors, current_version: None }
+    Refusal { errors, ..Refusal::new(Code::InvalidRequest, message) }
 }
 
 /// Reads an id from a path. A text that is no such id names nothing, the same as an id that nobody has.

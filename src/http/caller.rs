@@ -60,6 +60,8 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
         })?),
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
+    // For the front door, which writes refusals.
+    request.extensions_mut().insert(dialect);
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
     let caller = caller.traced(request.extensions().get::<Trace>().copied());
     Ok(Asker { caller, dialect })

@@ -6,10 +6,12 @@ use std::fmt;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
+use entente_core::keys::Dialect;
 use entente_core::refusal::{Code, FieldError, Refusal};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::leases::LeaseBody;
 use crate::app::AppError;
 
 /// Seconds after which a client should come back when the database is away.
@@ -95,14 +97,14 @@ impl Problem {
     /// The body, for a failure that is a part of a reply.
     #[must_use]
     pub fn body(&self) -> ProblemBody {
-        ProblemBody::new(&self.refusal, status(self.refusal.code), "")
+        ProblemBody::new(&self.refusal, status(self.refusal.code), "", Dialect::Standard)
     }
 
-    /// The response, with the request's id in its body.
+    /// The response, with the request's id in its body, and times as the client reads them.
     #[must_use]
-    pub fn response(&self, request_id: &str) -> HttpResponse {
+    pub fn response(&self, request_id: &str, dialect: Dialect) -> HttpResponse {
         let status = status(self.refusal.code);
-        let body = ProblemBody::new(&self.refusal, status, request_id);
+        let body = ProblemBody::new(&self.refusal, status, request_id, dialect);
         let mut response = HttpResponse::build(status);
         response.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/problem+json")));
         if let Some(seconds) = self.retry_after {
@@ -126,7 +128,7 @@ impl ResponseError for Problem {
 
     fn error_response(&self) -> HttpResponse {
         // The front door writes it again, with the request's id, if it still can.
-        self.response(&self.request_id)
+        self.response(&self.request_id, Dialect::Standard)
     }
 }
 
@@ -149,6 +151,8 @@ pub fn status(code: Code) -> StatusCode {
         | Code::ChannelClosed
         | Code::MessageExpired
         | Code::IntentResolved
+        | Code::LeaseHeld
+        | Code::LeaseEnded
         | Code::IdempotencyMismatch
         | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -210,10 +214,13 @@ pub struct ProblemBody {
     /// On a version conflict, the version that is current.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_version: Option<i64>,
+    /// On `lease_held`, the lease that is in the way. The member's name alone tells a client that it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing_lease: Option<LeaseBody>,
 }
 
 impl ProblemBody {
-    fn new(refusal: &Refusal, status: StatusCode, request_id: &str) -> Self {
+    fn new(refusal: &Refusal, status: StatusCode, request_id: &str, dialect: Dialect) -> Self {
         let detail = if refusal.code == Code::InvalidRequest && !refusal.errors.is_empty() {
             Detail::Faults(refusal.errors.clone())
         } else {
@@ -229,6 +236,7 @@ impl ProblemBody {
             errors: refusal.errors.clone(),
             request_id: request_id.to_owned(),
             current_version: refusal.current_version,
+            existing_lease: refusal.existing_lease.as_ref().map(|lease| LeaseBody::written(lease, dialect)),
         }
     }
 }

@@ -12,6 +12,7 @@ use actix_web::http::ConnectionType;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, web};
+use entente_core::keys::Dialect;
 use entente_core::traces::Trace;
 use futures_util::FutureExt as _;
 
@@ -66,7 +67,9 @@ pub async fn pass(
         Err(_panic) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
     };
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
-    if let Some(filled) = problem.map(|problem| problem.response(&id)) {
+    // Known once the caller is; until then nothing with a time in it is said.
+    let dialect = response.request().extensions().get::<Dialect>().copied().unwrap_or(Dialect::Standard);
+    if let Some(filled) = problem.map(|problem| problem.response(&id, dialect)) {
         let (http, _) = response.into_parts();
         response = ServiceResponse::new(http, filled);
     }

@@ -247,17 +247,20 @@ struct StateBody {
     /// Members to put into the state as they are.
     #[schema(value_type = Option<Object>)]
     state: Option<Map<String, Value>>,
+    /// A lease's: the change is refused unless the acting agent still holds that lease.
+    fencing_token: Option<i64>,
 }
 
 /// Change an intent's state
 ///
-/// Under its version: send the one you last read in `If-Match`. Either patches or members to merge; all of it or none.
+/// Under its version: send the one you last read in `If-Match`. Either patches or members to merge; all of it or none. What
+/// is under somebody else's lease cannot be changed (RFC-0003).
 #[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = super::error::ProblemBody),
-              (status = 409, description = "`version_conflict`, with `current_version`", body = super::error::ProblemBody)))]
+              (status = 409, description = "`version_conflict`, with `current_version`; `lease_held`, with `existing_lease`; `lease_ended`", body = super::error::ProblemBody)))]
 #[post("/intents/{intent_id}/state")]
 async fn patch_state(
     request: HttpRequest,
@@ -276,7 +279,8 @@ async fn patch_state(
             return Err(Refusal::field(Code::InvalidRequest, "patches", "missing", message).into());
         }
     };
-    let intent = intents::patch_state(&doors.ctx, &asker.caller, id, seen, change).await?;
+    let token = body.value.fencing_token;
+    let intent = intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?;
     shown(&intent, &asker)
 }
 

@@ -6,6 +6,7 @@
 mod access;
 mod access_requests;
 mod agents;
+mod arbitration;
 mod asks;
 mod assignments;
 mod audit;
@@ -20,6 +21,7 @@ pub mod frontdoor;
 mod health;
 mod intents;
 mod keys;
+mod leases;
 mod messages;
 pub mod openapi;
 mod principals;
@@ -106,6 +108,8 @@ fn api(config: &mut ServiceConfig<'_>) {
     events::routes(config);
     traces::routes(config);
     assignments::routes(config);
+    leases::routes(config);
+    arbitration::routes(config);
     access::routes(config);
     access_requests::routes(config);
     agents::routes(config);

@@ -46,6 +46,8 @@ TESTED = {
         "agent_heartbeat",
         "update_agent_status",
     ],
+    "test_leases.py": ["acquire_lease", "release_lease", "get_leases", "renew_lease", "lease"],
+    "test_arbitration.py": ["request_arbitration", "record_decision", "get_decisions"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
     "test_errors.py": ["close"],
 }
@@ -54,6 +56,7 @@ TESTED = {
 NEVER_REFUSED = {
     "close": "asks the server nothing",
     "close_channel": "does not look at the answer (contract 10.1); its test looks at what has become of the channel",
+    "lease": "asks nothing until its block begins; a refusal is then acquire_lease's",
     "subscribe_sse": "asks nothing until it is iterated; a refusal is then an event, see test_streams.py",
     "subscribe_agent": "as subscribe_sse",
     "create_event_queue": "as subscribe_sse",
@@ -62,8 +65,6 @@ NEVER_REFUSED = {
 # By the noun that will serve it.
 LATER = {
     "discovery": ["discover", "get_server_config"],
-    "leases": ["acquire_lease", "release_lease", "get_leases", "renew_lease", "lease"],
-    "arbitration": ["request_arbitration", "record_decision", "get_decisions"],
     "graphs": [
         "create_child_intent",
         "get_children",

@@ -18,6 +18,7 @@ from openintent import (
     on_assignment,
     on_complete,
     on_handoff,
+    on_lease_available,
     on_state_change,
 )
 
@@ -192,6 +193,35 @@ def test_an_agent_is_handed_anothers_work(url, ada, ada_agent, intent):
         do(delegating.delegate(intent.id, name, {"hint": 1}))
         assert agent.inbox.next("handoff").intent_id == intent.id
         eventually(lambda: ada.get_intent(intent.id).state.get("taken_from") == "agent.ada", "the heir's patch")
+
+
+def test_an_agent_hears_that_a_scope_is_free(url, ada, intent):
+    name = f"agent.{uuid.uuid4().hex}"
+
+    @Agent(name)
+    class Waiting:
+        def __init__(self):
+            self.awake, self.inbox = threading.Event(), Inbox()
+
+        @on_assignment
+        async def begin(self, intent):
+            self.awake.set()
+
+        @on_lease_available("research")
+        async def take(self, intent, scope):
+            self.inbox.put(Event("free", intent.id, scope))
+
+    agent = Waiting(url, SERVICE)
+    with Running(url, agent) as running:
+        for scope in ("synthesis", "research"):
+            running.operator.assign_agent(intent.id, name)
+            lease = ada.acquire_lease(intent.id, scope)
+            ada.release_lease(intent.id, lease.id)
+        free = agent.inbox.next("free")
+        assert (free.intent_id, free.what) == (intent.id, "research")
+        # By its time just as by its holder.
+        ada.acquire_lease(intent.id, "research", 1)
+        assert agent.inbox.next("free").intent_id == intent.id
 
 
 class Event:

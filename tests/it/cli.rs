@@ -80,6 +80,12 @@ async fn two_agents_talk_from_the_terminal() {
     let id = intent["id"].as_str().unwrap();
     let set = told(&world, key, &["intent", "set", id, "progress=0.5", "owner=Ada"]).await;
     assert_eq!(set["state"], json!({ "progress": 0.5, "owner": "Ada" }));
+    let lease = told(&world, key, &["lease", "acquire", id, "progress", "--seconds", "60"]).await;
+    let lease = lease["id"].as_str().unwrap();
+    told(&world, key, &["lease", "renew", id, lease]).await;
+    assert_eq!(told(&world, key, &["lease", "list", id]).await["leases"][0]["scope"], "progress");
+    told(&world, key, &["lease", "release", id, lease]).await;
+    assert_eq!(told(&world, key, &["lease", "list", id]).await["leases"], json!([]));
     let channel = told(&world, key, &["channel", "open", id, "talk", "--audit"]).await;
     let channel = channel["id"].as_str().unwrap();
     let sent = told(&world, key, &["send", channel, "hello", "--type", "broadcast"]).await;

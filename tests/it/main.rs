@@ -6,6 +6,7 @@
 
 mod access;
 mod agents;
+mod arbitration;
 mod asks;
 mod audits;
 mod batches;
@@ -21,6 +22,7 @@ mod heartbeats;
 mod house_rules;
 mod intents;
 mod keys;
+mod leases;
 mod ledger;
 mod messages;
 mod nodes;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, pending};
+use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, leases, pending};
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 
@@ -56,6 +56,13 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(60);
         }
+        Sweep::Leases => {
+            for _ in 0..DUE {
+                let path = format!("/intents/{}/leases", talk(&ada, json!({})).await.0);
+                ada.post(&path, json!({ "scope": "a", "duration_seconds": 60 })).await.ok();
+            }
+            world.clock.advance(60);
+        }
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
@@ -97,6 +104,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Evictions => "SELECT 10 - count(*) FROM messages",
         Sweep::Purges => "SELECT 5 - count(*) FROM channels",
         Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
+        Sweep::Leases => "SELECT count(*) FROM events WHERE event_type = 'lease_released'",
         Sweep::Heartbeats => "SELECT count(*) FROM agents WHERE current_load = 7",
         Sweep::Silence => "SELECT count(*) FROM events WHERE event_type = 'agent.dead'",
         Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
@@ -118,6 +126,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Evictions => channels::evict(ctx, limit).await,
         Sweep::Purges => channels::purge(ctx, limit).await,
         Sweep::Access => access::expire_entries(ctx, limit).await,
+        Sweep::Leases => leases::expire_due(ctx, limit).await,
         Sweep::Silence => heartbeats::note_silence(ctx, limit).await,
         Sweep::Drains => departures::finish_drains(ctx, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
@@ -174,7 +183,7 @@ async fn each_sweep_does_everything_once_also_two_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_sweep_one_database() {
     let world = World::start().await;
-    let sweeps = [Sweep::Messages, Sweep::Channels, Sweep::Access, Sweep::Silence];
+    let sweeps = [Sweep::Messages, Sweep::Channels, Sweep::Access, Sweep::Leases, Sweep::Silence];
     for sweep in sweeps {
         prepare(&world, sweep).await;
     }
@@ -182,7 +191,7 @@ async fn two_servers_sweep_one_database() {
     other.clock.advance(24 * 3600);
     world.clock.advance(24 * 3600);
     let (here, there) = tokio::join!(world.sweep(), other.sweep());
-    assert!(here + there >= 4 * DUE, "{here} here, {there} there");
+    assert!(here + there >= 5 * DUE, "{here} here, {there} there");
     for sweep in sweeps {
         assert_eq!(traced(&world, sweep).await, DUE, "{sweep:?}");
     }

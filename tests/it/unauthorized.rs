@@ -55,6 +55,8 @@ impl Places {
         let outsider = world.agent("agent.outsider").await;
         let ask = json!({ "principal_id": "agent.outsider", "principal_type": "agent", "requested_permission": "read" });
         let request = outsider.post(&format!("/intents/{intent}/access-requests"), ask).await.ok();
+        let lease =
+            owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         Self(vec![
             ("intent_id", intent),
@@ -66,6 +68,7 @@ impl Places {
             ("key_id", me["key"]["id"].as_str().unwrap().to_owned()),
             ("entry_id", entry),
             ("request_id", request["id"].as_str().unwrap().to_owned()),
+            ("lease_id", lease["id"].as_str().unwrap().to_owned()),
         ])
     }
 
@@ -101,6 +104,9 @@ fn body(path: &str) -> Value {
             json!({ "principal_id": "agent.stranger", "principal_type": "agent", "requested_permission": "admin" })
         }
         "approve" | "deny" => json!({ "decided_by": "agent.stranger" }),
+        "leases" => json!({ "scope": "theirs" }),
+        "arbitrate" => json!({ "reason": "theirs" }),
+        "decisions" => json!({ "outcome": "theirs" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),
         "keys" => json!({ "label": "theirs" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),

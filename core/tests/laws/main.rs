@@ -8,6 +8,7 @@
 mod access;
 mod agents;
 mod any;
+mod arbitration;
 mod canonical;
 mod channels;
 mod clock;
@@ -19,6 +20,7 @@ mod ids;
 mod intents;
 mod judge;
 mod keys;
+mod leases;
 mod limits;
 mod messages;
 mod patch;

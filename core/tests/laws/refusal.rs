@@ -35,6 +35,8 @@ const WORDS: &[&str] = &[
     "channel_closed",
     "message_expired",
     "intent_resolved",
+    "lease_held",
+    "lease_ended",
     "idempotency_mismatch",
     "too_large",
     "too_deep",
@@ -64,7 +66,9 @@ fn a_code_is_a_word_with_a_meaning() {
         assert_eq!(serde_json::to_value(code).unwrap(), code.wire());
         assert!(code.meaning().ends_with('.') && !code.meaning().starts_with(' '), "{code:?}");
         // `code` and its title stand in the body of a 409 (contract 3.5).
-        assert!(!code.wire().contains("lease"));
+        let about_one = [Code::LeaseHeld, Code::LeaseEnded].contains(code);
+        let said = format!("{} {}", code.wire(), code.meaning()).to_lowercase();
+        assert_eq!(said.contains("lease"), about_one, "{code:?}");
     }
 }
 

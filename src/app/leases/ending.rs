@@ -1,0 +1,119 @@
+//! How leases end otherwise than by their holder: by their time, with their holder's access or departure, with the intent.
+//! Each end is an event of its own, written by the deed that brought it about.
+
+use entente_core::access::Level;
+use entente_core::events::{Draft, Kind};
+use entente_core::ids::IntentId;
+use entente_core::leases::{EndReason, Lease};
+use entente_core::principals::HOUSE;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::described;
+use super::rows::{active, due, update};
+use crate::app::lines::Line;
+use crate::app::{Ctx, Outcome, seats};
+
+/// Ends leases that have run out; one intent at a time, up to `limit` of them.
+///
+/// # Errors
+/// The database.
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let mut expired = 0;
+    for intent_id in due(&ctx.pool, ctx.now(), limit).await? {
+        let mut tx = ctx.begin(&[intent_id]).await?;
+        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+        settle(&mut tx, ctx, &mut line).await?;
+        if line.recorded.is_empty() {
+            // Another server was faster.
+            continue;
+        }
+        line.save(&mut tx).await?;
+        tx.commit().await?;
+        ctx.feed.news(intent_id);
+        expired += line.recorded.len() as u64;
+    }
+    Ok(expired)
+}
+
+/// Ends, within a deed that changed who has access, the leases of those who may no longer write (contract 7).
+pub(crate) async fn end_without_access(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    let held = settle(conn, ctx, line).await?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    let mut holders: Vec<(IntentId, &str)> =
+        held.iter().map(|lease| (line.intent_id, lease.agent_id.as_str())).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    let seats = seats::seats(conn, &holders, line.now()).await?;
+    let writes = |agent: &str| {
+        let seat = seats.iter().find(|((_, holder), _)| holder == agent);
+        seat.is_some_and(|(_, seat)| seat.standing.reaches(Level::Write))
+    };
+    let lost: Vec<Lease> = held.iter().filter(|lease| !writes(&lease.agent_id)).cloned().collect();
+    end(conn, ctx, line, &lost, EndReason::AccessLost, actor).await?;
+    Ok(())
+}
+
+/// Ends, within a deed, an agent's leases on the line's intent.
+pub(crate) async fn end_of_agent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    agent: &str,
+    actor: &str,
+) -> Outcome<()> {
+    let mut held = settle(conn, ctx, line).await?;
+    held.retain(|lease| lease.agent_id == agent);
+    end(conn, ctx, line, &held, EndReason::AgentDeparted, actor).await?;
+    Ok(())
+}
+
+/// Ends, within a deed, all leases on the line's intent, which is resolved.
+pub(crate) async fn end_of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    let held = settle(conn, ctx, line).await?;
+    end(conn, ctx, line, &held, EndReason::IntentResolved, actor).await?;
+    Ok(())
+}
+
+/// Ends the leases on the line's intent that have run out; those that are left.
+pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<Vec<Lease>> {
+    let now = line.now();
+    let (held, due): (Vec<Lease>, Vec<Lease>) =
+        active(conn, line.intent_id).await?.into_iter().partition(|lease| lease.in_force(now));
+    end(conn, ctx, line, &due, EndReason::Expired, HOUSE).await?;
+    Ok(held)
+}
+
+/// Ends these leases, and says so on the line.
+pub(super) async fn end(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    leases: &[Lease],
+    reason: EndReason,
+    actor: &str,
+) -> Outcome<Vec<Lease>> {
+    if leases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ended: Vec<Lease> = leases.iter().map(|lease| lease.ended(reason, line.now())).collect();
+    update(conn, &ended).await?;
+    for lease in &ended {
+        let mut payload = described(lease);
+        payload["reason"] = json!(reason);
+        line.record(ctx, Draft::of(Kind::LeaseReleased, actor, payload));
+    }
+    Ok(ended)
+}

@@ -1,0 +1,83 @@
+//! `entente lease`: holding parts of an intent.
+
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::json;
+
+use super::Done;
+use super::remote::{Remote, segment};
+
+/// Leases: hold a part of an intent, so that nobody else changes it
+#[derive(Debug, Args)]
+pub(super) struct Leases {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Acquire a lease
+    Acquire {
+        /// The intent's id
+        intent: String,
+        /// A part of its state, such as `research`; `*` for all of it
+        scope: String,
+        /// For how long
+        #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+        seconds: u32,
+    },
+    /// Hold it for longer, from now on
+    Renew {
+        /// The intent's id
+        intent: String,
+        /// The lease's id
+        lease: String,
+        /// For how long
+        #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+        seconds: u32,
+    },
+    /// Give it back, or as an admin of the intent take it away
+    Release {
+        /// The intent's id
+        intent: String,
+        /// The lease's id
+        lease: String,
+    },
+    /// List the leases on an intent
+    List {
+        /// The intent's id
+        intent: String,
+        /// `released`, `expired`, `revoked` or `all` [default: those that are held]
+        #[arg(long)]
+        status: Option<String>,
+    },
+}
+
+impl Leases {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let all = |intent: &str| format!("/intents/{}/leases", segment(intent));
+        let one = |intent: &str, lease: &str| format!("{}/{}", all(intent), segment(lease));
+        let answer = match self.verb {
+            Verb::Acquire { intent, scope, seconds } => {
+                api.post(&all(&intent), &json!({ "scope": scope, "duration_seconds": seconds })).await?
+            }
+            Verb::Renew { intent, lease, seconds } => {
+                let body = json!({ "duration_seconds": seconds });
+                api.act(Method::PATCH, &one(&intent, &lease), &body).await?
+            }
+            Verb::Release { intent, lease } => api.delete(&one(&intent, &lease)).await?,
+            Verb::List { intent, status } => {
+                let query: Vec<_> = status.into_iter().map(|status| ("status", status)).collect();
+                api.get(&all(&intent), &query).await?
+            }
+        };
+        let answer = match (answer.get("leases"), answer.get("lease")) {
+            (Some(part), _) | (_, Some(part)) if !self.remote.json => part,
+            _ => &answer,
+        };
+        self.remote.show(answer, &["id", "scope", "agent_id", "status", "fencing_token", "expires_at"])
+    }
+}
