@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A PostgreSQL for the compiler: sqlx checks every query against it. Prints its URL; `scripts/dev-db.sh stop` ends it.
 set -euo pipefail
-dir=${ENTENTE_DEV_DB:-/tmp/entente-dev-db-$(id -u)}
+# One per user and checkout: two may be at work at once.
+dir=${ENTENTE_DEV_DB:-/tmp/entente-dev-db-$(id -u)-$(pwd -P | cksum | cut -d" " -f1)}
 bin=$(for d in "${ENTENTE_PG_BIN:-}" "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin; do
   [ -x "$d/initdb" ] && echo "$d" && break; done)
 [ -n "$bin" ] || { echo "no PostgreSQL found; run scripts/setup.sh" >&2; exit 1; }

@@ -1,8 +1,7 @@
 //! Streams: following one intent, one channel, one agent's affairs, or everything that a caller may see.
 //!
-//! A stream holds a position and nothing else. It reads from the feed's ring while it keeps up and from the database
-//! (`places.rs`) when it does not; it asks again where its caller stands whenever that may have changed. Filling the
-//! rings with what nobody published is `streams/filling.rs`.
+//! A stream holds a position and nothing else. It reads from the feed's ring while it keeps up, else from the database
+//! (`places.rs`), and asks again where its caller stands when that may have changed. Filling the rings: `streams/filling.rs`.
 
 mod filling;
 
@@ -118,6 +117,14 @@ impl Stream {
 
     fn new(source: Source, caller: Caller) -> Self {
         Self { source, caller, seats: HashMap::new(), unseen: VecDeque::new(), seen: Vec::new() }
+    }
+
+    /// The place that it follows from.
+    pub(crate) fn mark(&self) -> Mark {
+        match &self.source {
+            Source::Line { follower, .. } => Mark::Line(follower.position),
+            Source::House { follower, .. } => Mark::House(follower.position),
+        }
     }
 
     /// Waits for frames that the caller may see, and takes them. Dropping the future loses nothing.

@@ -147,7 +147,7 @@ fn write(mark: Mark, name: &str, data: &impl Serialize) -> serde_json::Result<By
 }
 
 /// A mark as a stream's `id:`.
-fn show(mark: Mark) -> String {
+pub fn show(mark: Mark) -> String {
     match mark {
         Mark::Line(seq) => seq.to_string(),
         Mark::House(place) => {

@@ -21,7 +21,7 @@ use super::Doors;
 use super::body::{Query, id};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
-use super::frames::{encode, read};
+use super::frames::{encode, read, show};
 use crate::app::StreamPermit;
 use crate::app::streams::{Stream, Subject};
 use crate::feed::{Family, Mark, Wire};
@@ -303,7 +303,10 @@ impl Live {
         match self.phase {
             Phase::Greeting => {
                 self.phase = Phase::Following;
-                return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\n\n")));
+                // The id without data is kept by clients as if it were a frame's: whoever is cut off before the first
+                // frame goes on from here, not from whenever it comes back.
+                let from = show(self.stream.mark());
+                return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {from}\n\n")));
             }
             Phase::Parting => {
                 // A connection that breaks takes with it what was not yet sent.

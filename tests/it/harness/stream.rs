@@ -181,8 +181,11 @@ impl Sse {
                 _ => self.other.push(line.to_owned()),
             }
         }
-        if let (Some(id), Some(name), Some(data)) = (id, name, data) {
-            self.ready.push_back(Event { id, name, data });
+        match (id, name, data) {
+            (Some(id), Some(name), Some(data)) => self.ready.push_back(Event { id, name, data }),
+            // As the standard for server-sent events has it: an id without data is one to resume after.
+            (Some(id), None, None) => self.last_id = Some(id),
+            _ => {}
         }
     }
 }
