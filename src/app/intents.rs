@@ -15,7 +15,9 @@ use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, channels, events, idempotency, not_found, seats, unknown};
+use super::{
+    AppError, Caller, Ctx, Outcome, channels, events, idempotency, not_found, seats, tasks, unknown,
+};
 
 /// Creates an intent.
 ///
@@ -170,8 +172,8 @@ pub async fn patch_state(
     Ok(next)
 }
 
-/// Changes an intent's status, if the caller has seen its current version. A terminal status closes its channels and
-/// expires what is pending on them, in the same transaction (RFC-0021 §7.1).
+/// Changes an intent's status, if the caller has seen its current version. A terminal status closes its channels, expires
+/// what is pending on them (RFC-0021 §7.1), and calls off its tasks and plans, in the same transaction.
 ///
 /// # Errors
 /// It is not there or the caller is no admin; the version is stale; the transition is not lawful.
@@ -195,6 +197,7 @@ pub async fn set_status(
     line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
     if status.is_terminal() {
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
     }
     line.save(&mut tx).await?;
     tx.commit().await?;

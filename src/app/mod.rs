@@ -26,12 +26,14 @@ pub mod messages;
 pub mod nodes;
 pub mod pending;
 pub mod places;
+pub mod plans;
 pub mod principals;
 pub mod receipts;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
 pub mod streams;
+pub mod tasks;
 pub mod turns;
 pub mod visits;
 

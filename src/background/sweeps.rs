@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
-use crate::app::{Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, pending};
+use crate::app::{Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, pending, tasks};
 use crate::telemetry::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
@@ -20,6 +20,8 @@ const BEAT: Duration = Duration::from_millis(250);
 pub enum Sweep {
     /// Messages whose `expires_at` has come.
     Messages,
+    /// Tasks whose attempt took too long or whose pause is over.
+    Tasks,
     /// Channels whose time to live has run out.
     Channels,
     /// Messages over a channel's limit.
@@ -42,8 +44,9 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Messages,
+        Self::Tasks,
         Self::Channels,
         Self::Evictions,
         Self::Purges,
@@ -60,6 +63,7 @@ impl Sweep {
     pub fn name(self) -> &'static str {
         match self {
             Self::Messages => "messages",
+            Self::Tasks => "tasks",
             Self::Channels => "channels",
             Self::Evictions => "evictions",
             Self::Purges => "purges",
@@ -76,6 +80,7 @@ impl Sweep {
     fn period(self) -> u64 {
         match self {
             Self::Messages | Self::Evictions => 1,
+            Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses => 20,
@@ -90,6 +95,7 @@ impl Sweep {
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
         let done = match self {
             Self::Messages => pending::expire_due(ctx, BATCH).await,
+            Self::Tasks => tasks::pass_time(ctx, BATCH).await,
             Self::Channels => channels::close_idle(ctx, BATCH).await,
             Self::Evictions => channels::evict(ctx, BATCH).await,
             Self::Purges => channels::purge(ctx, BATCH).await,

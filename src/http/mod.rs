@@ -22,8 +22,12 @@ mod intents;
 mod keys;
 mod messages;
 pub mod openapi;
+mod plan_verbs;
+mod plans;
 mod principals;
 mod streams;
+mod task_verbs;
+mod tasks;
 mod wire;
 
 use std::sync::Arc;
@@ -101,6 +105,10 @@ fn api(config: &mut ServiceConfig<'_>) {
     intents::routes(config);
     events::routes(config);
     assignments::routes(config);
+    tasks::routes(config);
+    task_verbs::routes(config);
+    plans::routes(config);
+    plan_verbs::routes(config);
     access::routes(config);
     access_requests::routes(config);
     agents::routes(config);
