@@ -11,6 +11,7 @@ mod principals;
 mod remote;
 mod run;
 mod tail;
+mod tasks;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -46,6 +47,8 @@ enum Command {
     Intents(intents::Intents),
     #[command(name = "channel")]
     Channels(intents::Channels),
+    #[command(name = "task")]
+    Tasks(tasks::Tasks),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
@@ -79,6 +82,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Agents(agents) => agents.run().await,
         Command::Intents(intents) => intents.run().await,
         Command::Channels(channels) => channels.run().await,
+        Command::Tasks(tasks) => tasks.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,

@@ -1,7 +1,8 @@
 //! Tasks (RFC-0012): made, claimed, done, failed and tried again. What follows from them and for them is
-//! `tasks/follows.rs`, races are `tasks/races.rs`, changes by `PATCH` are `tasks/changes.rs`.
+//! `tasks/follows.rs`, races are `tasks/races.rs`, crashes `tasks/crash.rs`, changes by `PATCH` are `tasks/changes.rs`.
 
 mod changes;
+mod crash;
 mod follows;
 mod races;
 

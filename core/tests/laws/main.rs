@@ -23,6 +23,8 @@ mod limits;
 mod messages;
 mod patch;
 mod payload;
+mod plans;
 mod principals;
 mod rate;
 mod refusal;
+mod tasks;
