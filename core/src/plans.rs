@@ -1,14 +1,14 @@
 //! Plans (RFC-0012): an intent's tasks taken together, with checkpoints at which they wait for a decision. A task is in one
 //! plan at the most; what the plan's tasks come to is what the plan comes to.
 //!
-//! How a plan goes on is `plans/turn.rs`. A checkpoint is called `Gate` here: a checkpoint of a log is another thing (RFC-0019).
+//! How a plan goes on is `plans/course.rs`. A checkpoint is called `Gate` here: a checkpoint of a log is another thing (RFC-0019).
 
-pub mod turn;
+pub mod course;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::turn::Turn;
+use self::course::PlanCourse;
 use crate::clock::Timestamp;
 use crate::ids::{IntentId, PlanId, TaskId};
 use crate::kinds::Kind;
@@ -212,7 +212,7 @@ pub fn create(
     intent_id: IntentId,
     id: PlanId,
     now: Timestamp,
-) -> Result<Turn, Refusal> {
+) -> Result<PlanCourse, Refusal> {
     let state = ask.state.unwrap_or(PlanState::Draft);
     if ![PlanState::Draft, PlanState::Active].contains(&state) {
         let message = "A plan begins as `draft` or `active`.";
@@ -233,13 +233,13 @@ pub fn create(
         created_at: now,
         updated_at: now,
     };
-    let mut turn = Turn::of(plan);
-    turn.write(PlanAsk { state: None, ..ask })?;
-    turn.tell(Kind::PlanCreated, json!({ "tasks": turn.plan.tasks, "created_by": created_by }));
+    let mut course = PlanCourse::of(plan);
+    course.write(PlanAsk { state: None, ..ask })?;
+    course.tell(Kind::PlanCreated, json!({ "tasks": course.plan.tasks, "created_by": created_by }));
     if state == PlanState::Active {
-        turn.enter(PlanState::Active, json!({}));
+        course.enter(PlanState::Active, json!({}));
     }
-    Ok(turn)
+    Ok(course)
 }
 
 impl Plan {

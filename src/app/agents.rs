@@ -113,7 +113,7 @@ pub(crate) fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
 /// There is no such agent, the caller may not speak for it, or it has left.
 pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: AgentStatus) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
-    let (mut tx, intents) = tasks::begin_with_agent(ctx, agent_id).await?;
+    let (mut tx, intents) = tasks::begin_with_agent(ctx, agent_id, status == AgentStatus::Dead).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let mut agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     ctx.beats.show(&mut agent);

@@ -126,7 +126,8 @@ pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let silent = suspects(&ctx.pool, now, limit).await?;
     let mut noted = 0;
     for suspect in silent.into_iter().map(|agent| shown(ctx, agent)) {
-        let (mut tx, intents) = tasks::begin_with_agent(ctx, &suspect.agent_id).await?;
+        let (mut tx, intents) =
+            tasks::begin_with_agent(ctx, &suspect.agent_id, suspect.status == AgentStatus::Dead).await?;
         let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
         let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { continue };
         ctx.beats.show(&mut agent);

@@ -1,22 +1,26 @@
 //! Plans (RFC-0012): making, finding and changing them, deciding their checkpoints, and what the ends of tasks come to. Table
-//! `plans`; which tasks a plan has is said by the tasks (`tasks/rows.rs`).
+//! `plans`, whose rows are in `plans/rows.rs`; which tasks a plan has is said by the tasks (`tasks/rows.rs`).
+
+mod rows;
 
 use entente_core::access::Level;
-use entente_core::clock::Timestamp;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, PlanId, TaskId};
 use entente_core::keys::Scope;
-use entente_core::limits::PAGE;
-use entente_core::plans::turn::Turn;
-use entente_core::plans::{self as law, OnFailure, Plan, PlanAsk, PlanState};
+use entente_core::limits::PLAN_TASKS;
+use entente_core::plans::course::PlanCourse;
+use entente_core::plans::{self as law, Plan, PlanAsk, PlanState};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::tasks::course::Course;
 use entente_core::tasks::{Task, TaskStatus};
 use sqlx::PgConnection;
 
+pub(crate) use rows::load;
+
+use self::rows::{insert, of_intent, update};
 use super::lines::Line;
 use super::tasks::{self, no_task, record, require_unresolved, visit};
-use super::{AppError, Caller, Ctx, Outcome, Tx, idempotency, not_found, seats, unknown};
+use super::{Caller, Ctx, Outcome, Tx, idempotency, not_found, seats};
 
 /// Makes a plan on an intent.
 ///
@@ -40,12 +44,12 @@ pub async fn create(
     require_unresolved(&seat)?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
-    let turn = law::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
-    let plan = turn.plan;
+    let course = law::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
+    let plan = course.plan;
     check_tasks(&mut tx, &plan).await?;
     insert(&mut tx, &plan).await?;
     tasks::set_plan(&mut tx, plan.id, &plan.tasks).await?;
-    record(ctx, &mut line, &agent, turn.told);
+    record(ctx, &mut line, &agent, course.told);
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &plan, now).await?;
     tx.commit().await?;
@@ -80,7 +84,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Plan> {
     Ok(plan)
 }
 
-/// An intent's plans, the oldest first, [`PAGE`] of them at the most.
+/// An intent's plans, the oldest first, a page of them at the most.
 ///
 /// # Errors
 /// The intent is not there or not readable.
@@ -92,15 +96,15 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
 }
 
 /// A plan on which a deed is done, under its intent's lock.
-struct Desk {
+struct Bench {
     tx: Tx,
     line: Line,
-    turn: Turn,
+    course: PlanCourse,
     /// Whether the caller manages the intent.
     manages: bool,
 }
 
-impl Desk {
+impl Bench {
     async fn open(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Self> {
         caller.require(Scope::IntentsWrite)?;
         let mut connection = ctx.pool.acquire().await?;
@@ -112,17 +116,17 @@ impl Desk {
         let line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
         let plan = load(&mut tx, id).await?.ok_or_else(|| not_found("plan"))?;
         let manages = seat.standing.manages() || seat.coordinates;
-        Ok(Self { tx, line, turn: Turn::of(plan), manages })
+        Ok(Self { tx, line, course: PlanCourse::of(plan), manages })
     }
 
     /// Writes what has become of the plan and of its tasks, and commits.
     async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<Plan> {
-        let Self { mut tx, mut line, turn, .. } = self;
-        if turn.told.is_empty() {
-            return Ok(turn.plan);
+        let Self { mut tx, mut line, course, .. } = self;
+        if course.told.is_empty() {
+            return Ok(course.plan);
         }
-        let plan = turn.plan.clone();
-        let ended = write(&mut tx, ctx, &mut line, actor, turn).await?;
+        let plan = course.plan.clone();
+        let ended = write(&mut tx, ctx, &mut line, actor, course).await?;
         tasks::settle(&mut tx, ctx, &mut line, actor, ended).await?;
         line.save(&mut tx).await?;
         tx.commit().await?;
@@ -142,17 +146,19 @@ pub async fn change(
     seen: Option<i64>,
     ask: PlanAsk,
 ) -> Outcome<Plan> {
-    let mut desk = Desk::open(ctx, caller, id).await?;
+    let mut bench = Bench::open(ctx, caller, id).await?;
     if let Some(seen) = seen {
-        desk.turn.plan.require_version(seen)?;
+        bench.course.plan.require_version(seen)?;
     }
     let lists_tasks = ask.tasks.is_some();
-    desk.turn.change(ask, ctx.settings.strict, desk.line.now())?;
+    bench.course.change(ask, ctx.settings.strict, bench.line.now())?;
     if lists_tasks {
-        check_tasks(&mut desk.tx, &desk.turn.plan).await?;
-        tasks::set_plan(&mut desk.tx, id, &desk.turn.plan.tasks).await?;
+        check_tasks(&mut bench.tx, &bench.course.plan).await?;
+        tasks::set_plan(&mut bench.tx, id, &bench.course.plan.tasks).await?;
     }
-    desk.close(ctx, &caller.agent).await
+    let statuses = statuses(&mut bench.tx, id).await?;
+    bench.course.look(&statuses, bench.line.now());
+    bench.close(ctx, &caller.agent).await
 }
 
 /// Decides a checkpoint that the plan has come to: it goes on, or rests.
@@ -168,11 +174,11 @@ pub async fn decide(
     approve: bool,
 ) -> Outcome<Plan> {
     let judge = caller.acting_as(decided_by.to_owned());
-    let mut desk = Desk::open(ctx, &judge, id).await?;
-    let statuses = statuses(&mut desk.tx, id).await?;
-    let by = (decided_by, desk.manages);
-    desk.turn.decide(checkpoint, approve, by, &statuses, desk.line.now())?;
-    desk.close(ctx, decided_by).await
+    let mut bench = Bench::open(ctx, &judge, id).await?;
+    let statuses = statuses(&mut bench.tx, id).await?;
+    let by = (decided_by, bench.manages);
+    bench.course.decide(checkpoint, approve, by, &statuses, bench.line.now())?;
+    bench.close(ctx, decided_by).await
 }
 
 async fn statuses(conn: &mut PgConnection, plan: PlanId) -> Outcome<Vec<(TaskId, TaskStatus)>> {
@@ -191,6 +197,9 @@ pub(crate) async fn require_joinable(
     match load(conn, id).await? {
         Some(plan) if plan.intent_id == intent_id && plan.state.is_terminal() => {
             refuse(format!("`plan_id` names {id}, which is {} and takes no more tasks.", plan.state.as_str()))
+        }
+        Some(plan) if plan.intent_id == intent_id && plan.tasks.len() >= PLAN_TASKS => {
+            refuse(format!("`plan_id` names {id}, which has {PLAN_TASKS} tasks, the most that a plan has."))
         }
         Some(plan) if plan.intent_id == intent_id => Ok(()),
         _ => refuse(format!("`plan_id` names {id}, which is no plan of this intent.")),
@@ -212,12 +221,12 @@ pub(crate) async fn tasks_ended(
     for id in plans {
         let Some(plan) = load(conn, id).await? else { continue };
         let statuses = statuses(conn, id).await?;
-        let mut turn = Turn::of(plan);
+        let mut course = PlanCourse::of(plan);
         for task in ended.iter().filter(|task| task.plan_id == Some(id)) {
-            turn.task_ended(task.id, task.status, &statuses, line.now());
+            course.task_ended(task.id, task.status, &statuses, line.now());
         }
-        if !turn.told.is_empty() {
-            follow.extend(write(conn, ctx, line, actor, turn).await?);
+        if !course.told.is_empty() {
+            follow.extend(write(conn, ctx, line, actor, course).await?);
         }
     }
     Ok(follow)
@@ -229,18 +238,18 @@ async fn write(
     ctx: &Ctx,
     line: &mut Line,
     actor: &str,
-    turn: Turn,
+    course: PlanCourse,
 ) -> Outcome<Vec<Course>> {
-    update(conn, &turn.plan).await?;
-    record(ctx, line, actor, turn.told);
-    let Some(status) = turn.ends_tasks else { return Ok(Vec::new()) };
-    let open: Vec<TaskId> = statuses(conn, turn.plan.id)
+    update(conn, &course.plan).await?;
+    record(ctx, line, actor, course.told);
+    let Some(status) = course.ends_tasks else { return Ok(Vec::new()) };
+    let open: Vec<TaskId> = statuses(conn, course.plan.id)
         .await?
         .into_iter()
         .filter(|(_, status)| !status.is_terminal())
         .map(|(id, _)| id)
         .collect();
-    let reason = format!("Its plan is {}.", turn.plan.state.as_str());
+    let reason = format!("Its plan is {}.", course.plan.state.as_str());
     let end = |task| {
         let mut course = Course::of(task);
         course.end(status, Some(&reason), line.now());
@@ -260,133 +269,13 @@ pub(crate) async fn end_of_intent(
         if plan.state.is_terminal() {
             continue;
         }
-        let mut turn = Turn::of(plan);
-        turn.change(PlanAsk { state: Some(PlanState::Cancelled), ..PlanAsk::default() }, false, line.now())?;
-        write(conn, ctx, line, actor, turn).await?;
+        let mut course = PlanCourse::of(plan);
+        course.change(
+            PlanAsk { state: Some(PlanState::Cancelled), ..PlanAsk::default() },
+            false,
+            line.now(),
+        )?;
+        write(conn, ctx, line, actor, course).await?;
     }
-    Ok(())
-}
-
-struct Row {
-    id: uuid::Uuid,
-    intent_id: uuid::Uuid,
-    state: String,
-    checkpoints: String,
-    conditions: String,
-    on_failure: String,
-    on_complete: String,
-    metadata: String,
-    version: i64,
-    created_by: String,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-}
-
-impl TryFrom<Row> for Plan {
-    type Error = AppError;
-
-    fn try_from(row: Row) -> Outcome<Self> {
-        Ok(Self {
-            id: row.id.into(),
-            intent_id: row.intent_id.into(),
-            state: PlanState::parse(&row.state).ok_or_else(|| unknown("plan state", &row.state))?,
-            tasks: Vec::new(),
-            gates: serde_json::from_str(&row.checkpoints)?,
-            conditions: serde_json::from_str(&row.conditions)?,
-            on_failure: OnFailure::parse(&row.on_failure)
-                .ok_or_else(|| unknown("plan's on_failure", &row.on_failure))?,
-            on_complete: row.on_complete,
-            metadata: serde_json::from_str(&row.metadata)?,
-            version: row.version,
-            created_by: row.created_by,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-        })
-    }
-}
-
-/// A plan with its tasks.
-pub(crate) async fn load(conn: &mut PgConnection, id: PlanId) -> Outcome<Option<Plan>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- plans::load
-         SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
-                created_at, updated_at
-         FROM plans WHERE id = $1",
-        id.uuid()
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    Ok(with_tasks(conn, row.into_iter().collect()).await?.pop())
-}
-
-async fn of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Plan>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- plans::of_intent
-         SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
-                created_at, updated_at
-         FROM plans WHERE intent_id = $1 ORDER BY id LIMIT $2",
-        intent_id.uuid(),
-        i64::from(PAGE)
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    with_tasks(conn, rows).await
-}
-
-async fn with_tasks(conn: &mut PgConnection, rows: Vec<Row>) -> Outcome<Vec<Plan>> {
-    let mut plans = rows.into_iter().map(Plan::try_from).collect::<Outcome<Vec<_>>>()?;
-    let ids: Vec<PlanId> = plans.iter().map(|plan| plan.id).collect();
-    for (plan, task, _) in tasks::of_plans(conn, &ids).await? {
-        if let Some(plan) = plans.iter_mut().find(|known| known.id == plan) {
-            plan.tasks.push(task);
-        }
-    }
-    Ok(plans)
-}
-
-async fn insert(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
-    sqlx::query!(
-        "-- plans::insert
-         INSERT INTO plans (id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version,
-                            created_by, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-        plan.id.uuid(),
-        plan.intent_id.uuid(),
-        plan.state.as_str(),
-        serde_json::to_string(&plan.gates)?,
-        serde_json::to_string(&plan.conditions)?,
-        plan.on_failure.as_str(),
-        plan.on_complete,
-        serde_json::to_string(&plan.metadata)?,
-        plan.version,
-        plan.created_by,
-        plan.created_at,
-        plan.updated_at
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-async fn update(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
-    sqlx::query!(
-        "-- plans::update
-         UPDATE plans SET state = $2, checkpoints = $3, conditions = $4, on_failure = $5, on_complete = $6, metadata = $7,
-                version = $8, updated_at = $9
-         WHERE id = $1",
-        plan.id.uuid(),
-        plan.state.as_str(),
-        serde_json::to_string(&plan.gates)?,
-        serde_json::to_string(&plan.conditions)?,
-        plan.on_failure.as_str(),
-        plan.on_complete,
-        serde_json::to_string(&plan.metadata)?,
-        plan.version,
-        plan.updated_at
-    )
-    .execute(conn)
-    .await?;
     Ok(())
 }

@@ -180,14 +180,14 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
 }
 
 /// A task on which a deed is done, under its intent's lock.
-struct Desk {
+struct Bench {
     tx: Tx,
     line: Line,
     seat: Seat,
     course: Course,
 }
 
-impl Desk {
+impl Bench {
     async fn open(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Self> {
         caller.require(Scope::IntentsWrite)?;
         let mut connection = ctx.pool.acquire().await?;
@@ -202,19 +202,20 @@ impl Desk {
         Ok(Self { tx, line, seat, course })
     }
 
-    /// Has the law do something, with all that it has to know.
+    /// Has the law do something, with all that it has to know. `claimer` is the agent that a claim may be made for; its
+    /// record is held then, and no other: two of them held in two orders would wait for each other.
     async fn ask(
         &mut self,
         ctx: &Ctx,
         caller: &Caller,
-        claimer: &str,
+        claimer: Option<&str>,
         token: Option<i64>,
         jumps: bool,
         ask: impl FnOnce(&mut Course, &By<'_>) -> Result<(), Refusal>,
     ) -> Outcome<()> {
         let mut record = None;
         let mut plan = None;
-        if !self.course.task.is_held() {
+        if let Some(claimer) = claimer.filter(|_| !self.course.task.is_held()) {
             agents::hold(&mut self.tx, claimer).await?;
             record = agents::find(&mut self.tx, claimer).await?.map(|agent| agents::shown(ctx, agent));
             if let Some(id) = self.course.task.plan_id {
@@ -223,7 +224,7 @@ impl Desk {
         }
         let by = By {
             agent: &caller.agent,
-            claimer,
+            claimer: claimer.unwrap_or(&caller.agent),
             record: record.as_ref(),
             manages: self.seat.standing.manages() || self.seat.coordinates,
             token,
@@ -280,17 +281,18 @@ pub async fn act(
     token: Option<i64>,
     verb: Verb,
 ) -> Outcome<Shown> {
-    let mut desk = Desk::open(ctx, caller, id).await?;
+    let mut bench = Bench::open(ctx, caller, id).await?;
     if let Some(seen) = seen {
-        desk.course.task.require_version(seen)?;
+        bench.course.task.require_version(seen)?;
     }
     if let Verb::Delegate { to, .. } = &verb {
-        desk.require_worker(ctx, to).await?;
+        bench.require_worker(ctx, to).await?;
     }
-    let task = &desk.course.task;
-    let wait = wait_for(&mut desk.tx, task.intent_id, "depends_on", &task.depends_on).await?;
-    desk.ask(ctx, caller, &caller.agent, token, false, |course, by| course.act(verb, &wait, by)).await?;
-    desk.close(ctx, &caller.agent).await
+    let task = &bench.course.task;
+    let wait = wait_for(&mut bench.tx, task.intent_id, "depends_on", &task.depends_on).await?;
+    let claimer = (verb == Verb::Claim).then_some(caller.agent.as_str());
+    bench.ask(ctx, caller, claimer, token, false, |course, by| course.act(verb, &wait, by)).await?;
+    bench.close(ctx, &caller.agent).await
 }
 
 /// Changes a task, if the caller has seen its current version.
@@ -299,19 +301,21 @@ pub async fn act(
 /// It is not there or not writable; the version is stale; what it is to depend on is not on the intent or would make a
 /// circle; the law refuses it.
 pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: Change) -> Outcome<Shown> {
-    let mut desk = Desk::open(ctx, caller, id).await?;
-    desk.course.task.require_version(seen)?;
+    let mut bench = Bench::open(ctx, caller, id).await?;
+    bench.course.task.require_version(seen)?;
     let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();
     if claimer != caller.agent {
-        desk.require_worker(ctx, &claimer).await?;
+        bench.require_worker(ctx, &claimer).await?;
     }
-    let depends_on = change.depends_on.as_ref().unwrap_or(&desk.course.task.depends_on);
-    let wait = wait_for(&mut desk.tx, desk.line.intent_id, "depends_on", depends_on).await?;
+    let depends_on = change.depends_on.as_ref().unwrap_or(&bench.course.task.depends_on);
+    let wait = wait_for(&mut bench.tx, bench.line.intent_id, "depends_on", depends_on).await?;
     if let Some(depends_on) = &change.depends_on {
-        let below = rows::below(&mut desk.tx, depends_on).await?.into_iter().collect();
+        let below = rows::below(&mut bench.tx, depends_on).await?.into_iter().collect();
         check_no_circle(id, depends_on, &below)?;
     }
     let jumps = !ctx.settings.strict;
-    desk.ask(ctx, caller, &claimer, None, jumps, |course, by| course.change(change, &wait, by)).await?;
-    desk.close(ctx, &caller.agent).await
+    bench
+        .ask(ctx, caller, Some(&claimer), None, jumps, |course, by| course.change(change, &wait, by))
+        .await?;
+    bench.close(ctx, &caller.agent).await
 }

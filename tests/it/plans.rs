@@ -131,6 +131,23 @@ async fn a_task_that_fails_for_good_is_the_plans_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_tasks_that_are_over_is_over_when_it_is_put_to_work() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    for (verb_of_task, state) in [("complete", "completed"), ("fail", "failed")] {
+        let home = intent(&ada).await;
+        let a = task(&ada, &home, json!({ "max_attempts": 1 })).await;
+        act(&ada, &a, "claim", json!({})).await;
+        act(&ada, &a, verb_of_task, json!({})).await;
+        let plan = plan(&ada, &home, json!({ "tasks": [a] })).await;
+        assert_eq!(plan["state"], "draft");
+        let over = verb(&ada, &plan, "activate").await;
+        assert_eq!((&over["state"], &over["version"]), (&json!(state), &json!(2)));
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_open_ends_with_its_plan() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;

@@ -3,7 +3,7 @@
 
 use entente_core::ids::{IntentId, PlanId, TaskId};
 use entente_core::kinds::Kind;
-use entente_core::plans::turn::Turn;
+use entente_core::plans::course::PlanCourse;
 use entente_core::plans::{Gate, GateStatus, OnFailure, OnTimeout, Plan, PlanAsk, PlanState, create};
 use entente_core::refusal::Code;
 use entente_core::tasks::TaskStatus;
@@ -57,19 +57,19 @@ fn run(plan: Plan, ends: &[TaskStatus], order: &[usize]) -> Plan {
     let mut plan = plan;
     for n in order {
         statuses[*n].1 = ends[*n];
-        let mut turn = Turn::of(plan.clone());
-        turn.task_ended(task(*n), ends[*n], &statuses, at(1));
-        assert_eq!(turn.plan != plan, !turn.told.is_empty(), "what changes is told");
+        let mut course = PlanCourse::of(plan.clone());
+        course.task_ended(task(*n), ends[*n], &statuses, at(1));
+        assert_eq!(course.plan != plan, !course.told.is_empty(), "what changes is told");
         assert_eq!(
-            turn.plan.version - plan.version,
-            i64::from(!turn.told.is_empty()),
-            "one turn, one version"
+            course.plan.version - plan.version,
+            i64::from(!course.told.is_empty()),
+            "one course, one version"
         );
-        assert_eq!(turn.ends_tasks.is_some(), turn.plan.state.is_terminal() && !plan.state.is_terminal());
+        assert_eq!(course.ends_tasks.is_some(), course.plan.state.is_terminal() && !plan.state.is_terminal());
         if plan.state.is_terminal() {
-            assert_eq!(turn.plan, plan, "what is over stays so");
+            assert_eq!(course.plan, plan, "what is over stays so");
         }
-        plan = turn.plan;
+        plan = course.plan;
     }
     plan
 }
@@ -103,17 +103,17 @@ proptest! {
             tasks: Some(vec![task(0), task(1)]), gates: Some(gates), state: Some(PlanState::Active), ..PlanAsk::default()
         };
         let statuses = [(task(0), TaskStatus::Completed), (task(1), TaskStatus::Ready)];
-        let mut turn = Turn::of(made(ask));
-        turn.task_ended(task(0), TaskStatus::Completed, &statuses, at(1));
-        assert_eq!(turn.plan.require_open_for_work(false).is_err(), requires_approval);
+        let mut course = PlanCourse::of(made(ask));
+        course.task_ended(task(0), TaskStatus::Completed, &statuses, at(1));
+        assert_eq!(course.plan.require_open_for_work(false).is_err(), requires_approval);
         // Neither by leaving it out nor by writing that it was passed.
         let passed = Gate { status: GateStatus::Approved, ..gate("one", 0, false) };
         let anew = if drops { Vec::new() } else { vec![passed] };
-        let mut turn = Turn::of(turn.plan);
-        turn.change(PlanAsk { gates: Some(anew), ..PlanAsk::default() }, false, at(2)).unwrap();
-        assert_eq!(turn.plan.require_open_for_work(false).is_err(), requires_approval);
-        let mut turn = Turn::of(turn.plan);
-        let decided = turn.decide("one", approve, ("bob", manages), &statuses, at(3));
+        let mut course = PlanCourse::of(course.plan);
+        course.change(PlanAsk { gates: Some(anew), ..PlanAsk::default() }, false, at(2)).unwrap();
+        assert_eq!(course.plan.require_open_for_work(false).is_err(), requires_approval);
+        let mut course = PlanCourse::of(course.plan);
+        let decided = course.decide("one", approve, ("bob", manages), &statuses, at(3));
         let expected = match (requires_approval, manages) {
             (false, _) => Some(Code::NotFound),
             (true, false) => Some(Code::Forbidden),
@@ -122,9 +122,9 @@ proptest! {
         assert_eq!(decided.as_ref().err().map(|refusal| refusal.code), expected);
         if decided.is_ok() {
             let state = if approve { PlanState::Active } else { PlanState::Paused };
-            assert_eq!(turn.plan.state, state);
-            assert_eq!(turn.plan.waits_at(), None);
-            assert!(turn.decide("one", approve, ("bob", true), &statuses, at(4)).is_err(), "decided twice");
+            assert_eq!(course.plan.state, state);
+            assert_eq!(course.plan.waits_at(), None);
+            assert!(course.decide("one", approve, ("bob", true), &statuses, at(4)).is_err(), "decided twice");
         }
     }
 
@@ -132,8 +132,8 @@ proptest! {
     fn a_plan_that_is_over_never_changes_again(states in vec(state(), 0..8), strict: bool) {
         let mut plan = made(PlanAsk { tasks: Some(vec![task(0)]), ..PlanAsk::default() });
         for next in states {
-            let mut turn = Turn::of(plan.clone());
-            let changed = turn.change(PlanAsk { state: Some(next), ..PlanAsk::default() }, strict, at(1));
+            let mut course = PlanCourse::of(plan.clone());
+            let changed = course.change(PlanAsk { state: Some(next), ..PlanAsk::default() }, strict, at(1));
             if plan.state.is_terminal() {
                 assert_eq!(changed.unwrap_err().code, Code::InvalidTransition);
                 continue;
@@ -143,9 +143,9 @@ proptest! {
                 assert_eq!(changed.is_ok(), lawful);
             }
             if changed.is_ok() {
-                assert_eq!(turn.plan.state, next);
-                assert_eq!(turn.told.len(), usize::from(next != plan.state));
-                plan = turn.plan;
+                assert_eq!(course.plan.state, next);
+                assert_eq!(course.told.len(), usize::from(next != plan.state));
+                plan = course.plan;
             }
         }
     }
@@ -156,10 +156,10 @@ fn a_plan_is_activated_once_and_resumed_after() {
     let mut plan = made(PlanAsk::default());
     let mut kinds = Vec::new();
     for state in [PlanState::Active, PlanState::Paused, PlanState::Active, PlanState::Cancelled] {
-        let mut turn = Turn::of(plan);
-        turn.change(PlanAsk { state: Some(state), ..PlanAsk::default() }, true, at(1)).unwrap();
-        kinds.extend(turn.told.iter().map(|(kind, _)| *kind));
-        plan = turn.plan;
+        let mut course = PlanCourse::of(plan);
+        course.change(PlanAsk { state: Some(state), ..PlanAsk::default() }, true, at(1)).unwrap();
+        kinds.extend(course.told.iter().map(|(kind, _)| *kind));
+        plan = course.plan;
     }
     assert_eq!(kinds, [Kind::PlanActivated, Kind::PlanPaused, Kind::PlanResumed, Kind::PlanFailed]);
 }

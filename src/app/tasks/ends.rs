@@ -143,11 +143,13 @@ pub(crate) async fn agent_left(
     settle(conn, ctx, line, actor, courses).await
 }
 
-/// Begins a transaction with the locks of the house and of every intent on which an agent has a task.
-pub(crate) async fn begin_with_agent(ctx: &Ctx, agent: &str) -> Outcome<(Tx, Vec<IntentId>)> {
-    let mut connection = ctx.pool.acquire().await?;
-    let intents = intents_of_agent(&mut connection, agent).await?;
-    drop(connection);
+/// Begins a transaction with the lock of the house, and if the agent `leaves` those of every intent on which it has a task.
+pub(crate) async fn begin_with_agent(ctx: &Ctx, agent: &str, leaves: bool) -> Outcome<(Tx, Vec<IntentId>)> {
+    let mut intents = Vec::new();
+    if leaves {
+        let mut connection = ctx.pool.acquire().await?;
+        intents = intents_of_agent(&mut connection, agent).await?;
+    }
     let mut locks = intents.clone();
     locks.push(IntentId::HOUSE);
     Ok((ctx.begin(&locks).await?, intents))

@@ -14,18 +14,18 @@ use crate::tasks::{TaskStatus, check_size, graph};
 
 /// A plan as it goes on: what is to be told of it, and how its open tasks end, if they do.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
+pub struct PlanCourse {
     /// The plan.
     pub plan: Plan,
     /// What is to be recorded.
     pub told: Vec<(Kind, Value)>,
     /// How its open tasks end.
     pub ends_tasks: Option<TaskStatus>,
-    /// The version that it began with: all that happens in one turn makes one version.
+    /// The version that it began with: all that happens in one course makes one version.
     base: i64,
 }
 
-impl Turn {
+impl PlanCourse {
     /// A plan that may change.
     #[must_use]
     pub fn of(plan: Plan) -> Self {
@@ -142,6 +142,16 @@ impl Turn {
             self.enter(PlanState::Paused, because);
         }
         self.save(now);
+    }
+
+    /// Ends a plan that is at work if all its tasks are over already. `statuses` are those of all its tasks.
+    pub fn look(&mut self, statuses: &[(TaskId, TaskStatus)], now: Timestamp) {
+        let over = !statuses.is_empty() && statuses.iter().all(|(_, status)| status.is_terminal());
+        if self.plan.state == PlanState::Active && over && !self.waits() {
+            let failed = statuses.iter().any(|(_, status)| *status == TaskStatus::Failed);
+            self.enter(if failed { PlanState::Failed } else { PlanState::Completed }, json!({}));
+            self.save(now);
+        }
     }
 
     fn reach(&mut self, task: &str, now: Timestamp) {
