@@ -111,6 +111,12 @@ kinds! {
     PlanCompleted = "plan.completed";
     /// A plan failed.
     PlanFailed = "plan.failed";
+    /// A plan came to one of its checkpoints.
+    PlanCheckpointReached = "plan.checkpoint_reached";
+    /// A checkpoint was passed.
+    PlanCheckpointApproved = "plan.checkpoint_approved";
+    /// A checkpoint was not passed.
+    PlanCheckpointRejected = "plan.checkpoint_rejected";
     /// An agent was challenged to prove its key (house log).
     IdentityChallengeIssued = "agent.identity.challenge_issued";
     /// An agent proved its key (house log).

@@ -33,6 +33,14 @@ pub const LEASES: usize = 1_000;
 pub const LEASE_SECONDS: u32 = 7 * 24 * 3600;
 /// Intents that one intent may depend on.
 pub const DEPENDENCIES: usize = 100;
+/// Attempts that a task may be given: what fails a hundred times needs a person.
+pub const ATTEMPTS: u32 = 100;
+/// Seconds that a task may rest between two attempts: a day.
+pub const PAUSE_SECONDS: u32 = 24 * 3600;
+/// Tasks of one plan: it is read and written as one.
+pub const PLAN_TASKS: usize = 1_000;
+/// Checkpoints and conditions of one plan.
+pub const PLAN_CHECKPOINTS: usize = 100;
 /// Messages in one batch.
 pub const BATCH: usize = 1_000;
 /// Items of one page of a list. Equal to a channel's default retention, so that the unfiltered list of such a

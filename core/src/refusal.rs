@@ -43,6 +43,8 @@ codes! {
     InvalidParameter = "invalid_parameter";
     /// The request needs `If-Match` with the version that was last read.
     IfMatchRequired = "if_match_required";
+    /// A task or a plan is changed under `If-Match` only: send the version that was last read.
+    PreconditionRequired = "precondition_required";
     /// No API key, or one that is unknown, expired or revoked.
     Unauthenticated = "unauthenticated";
     /// The key lacks the scope for this operation.
@@ -69,6 +71,8 @@ codes! {
     AlreadyRegistered = "already_registered";
     /// The principal exists already.
     AlreadyExists = "already_exists";
+    /// Another agent has the task, or a later claim than the one named; take another task.
+    ClaimConflict = "claim_conflict";
     /// The channel is closed; nothing can be sent there any more.
     ChannelClosed = "channel_closed";
     /// The message has expired; it can be neither read nor answered.
@@ -95,7 +99,7 @@ codes! {
     NotARequest = "not_a_request";
     /// Nobody would receive the message: no agent holds the role on this channel.
     NoRecipient = "no_recipient";
-    /// The transition is not one that the state machine has (strict setting, RFC-0001).
+    /// The transition is not one that the state machine has (RFC-0001 with the strict setting, RFC-0012).
     InvalidTransition = "invalid_transition";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";

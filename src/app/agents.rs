@@ -8,12 +8,13 @@ use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 use entente_core::limits::PAGE;
+use entente_core::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::heartbeats::Beat;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, refuse, tasks, unknown};
 
 /// Registers an agent, or renews its record.
 ///
@@ -112,7 +113,7 @@ pub(crate) fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
 /// There is no such agent, the caller may not speak for it, or it has left.
 pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: AgentStatus) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let (mut tx, intents) = tasks::begin_with_agent(ctx, agent_id, status == AgentStatus::Dead).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let mut agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     ctx.beats.show(&mut agent);
@@ -120,11 +121,18 @@ pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: Agen
     if next.status == agent.status {
         return Ok(shown(ctx, agent));
     }
+    if next.status == AgentStatus::Dead
+        && !tasks::take_from(&mut tx, ctx, &intents, agent_id, &caller.agent).await?
+    {
+        let message = "The agent took a task at this very moment. Repeat the request.";
+        return Err(refuse(Code::VersionConflict, message));
+    }
     save(&mut tx, &next).await?;
     line.record(ctx, changed(&agent, &next, &caller.agent));
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
+    intents.iter().for_each(|intent| ctx.feed.news(*intent));
     Ok(shown(ctx, next))
 }
 
@@ -218,6 +226,18 @@ pub(crate) async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Opt
     .fetch_optional(conn)
     .await?;
     row.map(Agent::try_from).transpose()
+}
+
+/// Holds an agent's record until the transaction ends, if it has one: whoever gives it work and whoever takes all of its work
+/// away see what the other did.
+pub(crate) async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
+    sqlx::query!(
+        "-- agents::hold\n SELECT 1 AS one FROM agents WHERE agent_id = $1 FOR NO KEY UPDATE",
+        agent_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(())
 }
 
 /// The agents that hold one of these roles, as they are stored.

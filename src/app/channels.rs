@@ -15,8 +15,8 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-pub(crate) use closing::close_of_intent;
 pub use closing::{close_idle, evict, purge};
+pub(crate) use closing::{close_of_intent, close_of_tasks};
 pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remove_member};
 
 use self::closing::close;
@@ -24,7 +24,7 @@ use self::rows::{insert, mark_deleted, update};
 use super::lines::Line;
 use super::seats::Seat;
 use super::visits::{home, settle, visit};
-use super::{Caller, Ctx, Outcome, idempotency, seats};
+use super::{Caller, Ctx, Outcome, idempotency, seats, tasks};
 
 /// Opens a channel on an intent.
 ///
@@ -75,7 +75,7 @@ pub(crate) async fn open(
     let now = line.now();
     let id = ChannelId::mint(now, &*ctx.chance);
     let channel = law::create(ask, line.intent_id, agent, seat.standing, id, now)?;
-    check_task(ctx, &channel)?;
+    check_task(conn, ctx, &channel).await?;
     if let Some(open) = find_open(conn, line.intent_id, &channel.name).await? {
         if open.status_at(now) == ChannelStatus::Open {
             return Err(Refusal::new(
@@ -92,16 +92,20 @@ pub(crate) async fn open(
     Ok(channel)
 }
 
-/// Strict mode knows no tasks yet that a channel could be scoped to (contract 2).
-fn check_task(ctx: &Ctx, channel: &Channel) -> Result<(), Refusal> {
-    match &channel.task_id {
-        Some(task) if ctx.settings.strict => Err(Refusal::field(
-            Code::Unprocessable,
-            "task_id",
-            "unknown",
-            format!("There is no task `{task}` on this intent."),
-        )),
-        _ => Ok(()),
+/// In strict mode a channel is scoped to an open task of its intent; else `task_id` is any text (contract 2).
+async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Outcome<()> {
+    let Some(named) = channel.task_id.as_deref().filter(|_| ctx.settings.strict) else { return Ok(()) };
+    let known = match named.parse() {
+        Ok(id) => tasks::among(conn, channel.intent_id, &[id]).await?.pop(),
+        Err(_no_id) => None,
+    };
+    match known {
+        None => Err(tasks::no_task("task_id", &format!("`{named}`")).into()),
+        Some((id, status, _)) if status.is_terminal() => {
+            let message = format!("{id} is {}: a channel for it would be closed already.", status.as_str());
+            Err(Refusal::field(Code::Unprocessable, "task_id", "over", message).into())
+        }
+        Some(_) => Ok(()),
     }
 }
 

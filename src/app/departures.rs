@@ -16,10 +16,10 @@ use sqlx::PgConnection;
 use super::agents::{changed, find, require_keeper, save};
 use super::lines::Line;
 use super::sends::say;
-use super::{Caller, Ctx, Outcome, Tx, agents, channels, leases, not_found, pending};
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, leases, not_found, pending, tasks};
 
 /// Deregisters an agent: it leaves every open channel's members, its leases end, requests that wait for it alone expire,
-/// and those channels get a notify. Doing it again changes nothing.
+/// and those channels get a notify; the tasks that it has are for everybody again. Doing it again changes nothing.
 ///
 /// # Errors
 /// There is no such agent, or the caller may not decide over it.
@@ -57,8 +57,9 @@ async fn depart(
         if before.status == AgentStatus::Deregistered || !due(&before, house.now()) {
             return Ok((before, false));
         }
+        agents::hold(&mut tx, agent_id).await?;
         if concerned(&mut tx, agent_id).await?.iter().any(|intent| !intents.contains(intent)) {
-            // It joined another channel since the intents were listed. Their locks are needed before anything is
+            // It joined another channel or took a task since the intents were listed. Their locks are needed before anything is
             // written, so begin again.
             continue;
         }
@@ -93,17 +94,19 @@ async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
     Ok((ctx.begin(&locks).await?, intents))
 }
 
-/// The intents on which the agent is a member of an open channel, a request waits for it or it holds a lease.
+/// The intents on which the agent is a member of an open channel, a request waits for it, or it holds a lease or has a
+/// task.
 async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
     let mut intents = channels::intents_with_member(conn, agent_id).await?;
     intents.extend(pending::intents_awaiting(conn, agent_id).await?);
     intents.extend(leases::intents_of_holder(conn, agent_id).await?);
+    intents.extend(tasks::intents_of_agent(conn, agent_id).await?);
     intents.sort_unstable();
     intents.dedup();
     Ok(intents)
 }
 
-/// Takes the agent out of one intent's channels, and its leases from it.
+/// Takes the agent out of one intent's channels, and its leases and tasks from it.
 async fn leave(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -112,6 +115,8 @@ async fn leave(
     actor: &str,
 ) -> Outcome<()> {
     let mut line = Line::open(conn, intent, None, ctx.now()).await?;
+    // A task that this ends takes its channels along: they are not told of the departure.
+    tasks::agent_left(conn, ctx, &mut line, agent_id, actor).await?;
     let mut told: HashMap<ChannelId, Channel> = HashMap::new();
     for channel in channels::remove_member(conn, intent, agent_id).await? {
         let payload = json!({

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use entente_core::agents::Agent;
+use entente_core::agents::{Agent, AgentStatus};
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
@@ -15,7 +15,7 @@ use entente_core::principals::HOUSE;
 
 use super::agents::{changed, find, save, shown, suspects};
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, not_found};
+use super::{Caller, Ctx, Outcome, not_found, tasks};
 
 /// What an agent said at its last beat.
 #[derive(Debug, Clone)]
@@ -116,7 +116,8 @@ pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
     }
 }
 
-/// Writes down which agents have fallen silent, up to `limit` of them.
+/// Writes down which agents have fallen silent, up to `limit` of them; the tasks of those that are given up are for everybody
+/// again.
 ///
 /// # Errors
 /// The database.
@@ -125,7 +126,8 @@ pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let silent = suspects(&ctx.pool, now, limit).await?;
     let mut noted = 0;
     for suspect in silent.into_iter().map(|agent| shown(ctx, agent)) {
-        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+        let (mut tx, intents) =
+            tasks::begin_with_agent(ctx, &suspect.agent_id, suspect.status == AgentStatus::Dead).await?;
         let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
         let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { continue };
         ctx.beats.show(&mut agent);
@@ -134,11 +136,18 @@ pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             continue;
         }
         let next = Agent { status, version: agent.version + 1, ..agent.clone() };
+        if status == AgentStatus::Dead
+            && !tasks::take_from(&mut tx, ctx, &intents, &suspect.agent_id, HOUSE).await?
+        {
+            // It has a task on an intent whose lock is not held; the next sweep holds it.
+            continue;
+        }
         save(&mut tx, &next).await?;
         line.record(ctx, changed(&agent, &next, HOUSE));
         line.save(&mut tx).await?;
         tx.commit().await?;
         ctx.feed.news(IntentId::HOUSE);
+        intents.iter().for_each(|intent| ctx.feed.news(*intent));
         noted += 1;
     }
     Ok(noted)

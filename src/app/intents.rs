@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, events, idempotency, leases, not_found, seats, unknown,
+    AppError, Caller, Ctx, Outcome, channels, events, idempotency, leases, not_found, seats, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -176,8 +176,8 @@ pub async fn patch_state(
     Ok(next)
 }
 
-/// Changes an intent's status, if the caller has seen its current version. A terminal status ends its leases,
-/// closes its channels and expires what is pending on them, in the same transaction (RFC-0021 §7.1).
+/// Changes an intent's status, if the caller has seen its current version. A terminal status ends its leases, closes its
+/// channels, expires what is pending on them (RFC-0021 §7.1), and calls off its tasks and plans, in the same transaction.
 ///
 /// # Errors
 /// It is not there or the caller is no admin; the version is stale; the transition is not lawful.
@@ -202,6 +202,7 @@ pub async fn set_status(
     if status.is_terminal() {
         leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
     }
     line.save(&mut tx).await?;
     tx.commit().await?;

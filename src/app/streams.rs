@@ -320,8 +320,8 @@ impl Stream {
         }
     }
 
-    /// Whether a record concerns the agent: its assignments, the intents that it is assigned to, messages for it, and
-    /// what becomes of its own.
+    /// Whether a record concerns the agent: its assignments, the intents that it is assigned to, tasks that it has or is to
+    /// take, messages for it, and what becomes of its own.
     fn concerns_agent(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
         let agent = &self.caller.agent;
         let readable = seat.is_some_and(|seat| seat.standing.reaches(Level::Read));
@@ -333,7 +333,8 @@ impl Stream {
                 if !event.posted && assignment.iter().any(|kind| kind.wire() == event.event_type) {
                     return named;
                 }
-                readable && assigned
+                let tasked = event.payload.get("assigned_agent").and_then(|id| id.as_str()) == Some(agent);
+                readable && (assigned || tasked && !event.posted && event.event_type.starts_with("task."))
             }
             Record::Message { message, channel } => {
                 // Not on behalf of others here, whatever the key may do: this is the agent's own stream.

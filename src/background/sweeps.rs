@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, leases, pending,
+    Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, leases, pending, tasks,
 };
 use crate::telemetry::SweepLabels;
 
@@ -22,6 +22,8 @@ const BEAT: Duration = Duration::from_millis(250);
 pub enum Sweep {
     /// Messages whose `expires_at` has come.
     Messages,
+    /// Tasks whose attempt took too long or whose pause is over.
+    Tasks,
     /// Channels whose time to live has run out.
     Channels,
     /// Messages over a channel's limit.
@@ -46,8 +48,9 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Messages,
+        Self::Tasks,
         Self::Channels,
         Self::Evictions,
         Self::Purges,
@@ -65,6 +68,7 @@ impl Sweep {
     pub fn name(self) -> &'static str {
         match self {
             Self::Messages => "messages",
+            Self::Tasks => "tasks",
             Self::Channels => "channels",
             Self::Evictions => "evictions",
             Self::Purges => "purges",
@@ -82,6 +86,7 @@ impl Sweep {
     fn period(self) -> u64 {
         match self {
             Self::Messages | Self::Evictions | Self::Leases => 1,
+            Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses => 20,
@@ -96,6 +101,7 @@ impl Sweep {
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
         let done = match self {
             Self::Messages => pending::expire_due(ctx, BATCH).await,
+            Self::Tasks => tasks::pass_time(ctx, BATCH).await,
             Self::Channels => channels::close_idle(ctx, BATCH).await,
             Self::Evictions => channels::evict(ctx, BATCH).await,
             Self::Purges => channels::purge(ctx, BATCH).await,

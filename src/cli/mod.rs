@@ -14,6 +14,7 @@ mod principals;
 mod remote;
 mod run;
 mod tail;
+mod tasks;
 mod traces;
 mod verify;
 
@@ -52,6 +53,8 @@ enum Command {
     Channels(channels::Channels),
     #[command(name = "lease")]
     Leases(leases::Leases),
+    #[command(name = "task")]
+    Tasks(tasks::Tasks),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
@@ -87,6 +90,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Intents(intents) => intents.run().await,
         Command::Channels(channels) => channels.run().await,
         Command::Leases(leases) => leases.run().await,
+        Command::Tasks(tasks) => tasks.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,

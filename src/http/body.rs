@@ -7,6 +7,7 @@ use actix_web::dev::Payload as Incoming;
 use actix_web::{FromRequest, HttpRequest, web};
 use bytes::Bytes;
 use entente_core::idempotency::Idempotency;
+use entente_core::ids::IntentId;
 use entente_core::limits::PAGE;
 use entente_core::payload::scan;
 use entente_core::refusal::{Code, FieldError, Refusal};
@@ -137,6 +138,41 @@ pub fn id<T: std::str::FromStr>(noun: &str, text: &str) -> Result<T, Problem> {
     text.parse().map_err(|_no_id| Refusal::not_found(noun).into())
 }
 
+/// Reads ids in a body: a text that is none names nothing of this intent.
+///
+/// # Errors
+/// [`Code::Unprocessable`].
+pub fn named<T: std::str::FromStr>(member: &str, texts: &[String]) -> Result<Vec<T>, Refusal> {
+    let read = |text: &String| {
+        text.parse().map_err(|_no_id| {
+            let message = format!("`{member}` names `{text}`, which is nothing of this intent.");
+            Refusal::field(Code::Unprocessable, member, "unknown", message)
+        })
+    };
+    texts.iter().map(read).collect()
+}
+
+/// As [`named`], of one that may be missing.
+///
+/// # Errors
+/// As [`named`].
+pub fn one<T: std::str::FromStr>(member: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
+    let texts: Vec<String> = text.filter(|text| !text.is_empty()).into_iter().collect();
+    Ok(named(member, &texts)?.pop())
+}
+
+/// The intent that a body names.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] when it names none, [`Code::NotFound`] when that is no id.
+pub fn intent_of(body: Option<&String>) -> Result<IntentId, Problem> {
+    let Some(text) = body else {
+        let message = "`intent_id` is missing: the intent that this is to belong to.";
+        return Err(Refusal::field(Code::InvalidRequest, "intent_id", "missing", message).into());
+    };
+    id("intent", text)
+}
+
 /// Query parameters, read by hand so that errors have the usual form.
 #[derive(Debug)]
 pub struct Query(Vec<(String, String)>);
@@ -227,15 +263,35 @@ impl Query {
 /// # Errors
 /// [`Code::IfMatchRequired`] when it is missing or anything else.
 pub fn if_match(request: &HttpRequest) -> Result<i64, Problem> {
+    version(request).ok_or_else(|| if_match_required(Code::IfMatchRequired, "intent").into())
+}
+
+/// As [`if_match`], of a task or a plan: those say 428 when it is missing (contract 15.11).
+///
+/// # Errors
+/// [`Code::PreconditionRequired`] when it is missing or anything else.
+pub fn if_match_of(noun: &str, request: &HttpRequest) -> Result<i64, Problem> {
+    version(request).ok_or_else(|| if_match_required(Code::PreconditionRequired, noun).into())
+}
+
+/// As [`if_match_of`], where it may be left out.
+///
+/// # Errors
+/// [`Code::PreconditionRequired`] when it is anything but a version.
+pub fn if_match_maybe(noun: &str, request: &HttpRequest) -> Result<Option<i64>, Problem> {
+    if request.headers().contains_key("if-match") { if_match_of(noun, request).map(Some) } else { Ok(None) }
+}
+
+fn version(request: &HttpRequest) -> Option<i64> {
     let text = request.headers().get("if-match").and_then(|value| value.to_str().ok());
-    let version = text.and_then(|text| text.trim().trim_start_matches("W/").trim_matches('"').parse().ok());
-    version.ok_or_else(|| {
-        // The first four words are the text that clients of the reference server know.
-        Refusal::new(
-            Code::IfMatchRequired,
-            "If-Match header required: the version that you last read, as a whole number. It is the `version` of the \
-             intent and its ETag.",
-        )
-        .into()
-    })
+    text.and_then(|text| text.trim().trim_start_matches("W/").trim_matches('"').parse().ok())
+}
+
+fn if_match_required(code: Code, noun: &str) -> Refusal {
+    // The first four words are the text that clients of the reference server know.
+    let message = format!(
+        "If-Match header required: the version that you last read, as a whole number. It is the `version` of the \
+         {noun} and its ETag."
+    );
+    Refusal::new(code, message)
 }

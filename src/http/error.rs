@@ -137,6 +137,7 @@ impl ResponseError for Problem {
 pub fn status(code: Code) -> StatusCode {
     match code {
         Code::InvalidJson | Code::IfMatchRequired => StatusCode::BAD_REQUEST,
+        Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing | Code::MayNotActAs | Code::Forbidden | Code::AccessClosed | Code::NotAMember => {
             StatusCode::FORBIDDEN
@@ -148,6 +149,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::DuplicateName
         | Code::AlreadyRegistered
         | Code::AlreadyExists
+        | Code::ClaimConflict
         | Code::ChannelClosed
         | Code::MessageExpired
         | Code::IntentResolved

@@ -24,8 +24,12 @@ mod keys;
 mod leases;
 mod messages;
 pub mod openapi;
+mod plan_verbs;
+mod plans;
 mod principals;
 mod streams;
+mod task_verbs;
+mod tasks;
 mod traces;
 mod wire;
 
@@ -110,6 +114,10 @@ fn api(config: &mut ServiceConfig<'_>) {
     assignments::routes(config);
     leases::routes(config);
     arbitration::routes(config);
+    tasks::routes(config);
+    task_verbs::routes(config);
+    plans::routes(config);
+    plan_verbs::routes(config);
     access::routes(config);
     access_requests::routes(config);
     agents::routes(config);

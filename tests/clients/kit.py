@@ -23,6 +23,8 @@ INTENT = "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 CHANNEL = "chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 MESSAGE = "msg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 ENTRY = "acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
+TASK = "task_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
+PLAN = "plan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 # A time that every interpreter which the SDK supports can read (contract 3.6).
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")

@@ -37,6 +37,8 @@ TESTED = {
         "approve_access_request",
         "deny_access_request",
     ],
+    "test_tasks.py": ["create_task", "get_task", "list_tasks", "update_task"],
+    "test_plans.py": ["create_plan", "get_plan", "list_plans", "update_plan"],
     "test_channels.py": ["create_channel", "list_channels", "get_channel", "close_channel"],
     "test_messages.py": ["send_message", "reply_to", "list_messages", "get_message", "mark_read", "ask"],
     "test_agents.py": [
@@ -105,8 +107,6 @@ LATER = {
     "costs": ["record_cost", "get_costs"],
     "retries": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
     "subscriptions": ["subscribe", "get_subscriptions", "unsubscribe"],
-    "tasks": ["create_task", "get_task", "list_tasks", "update_task"],
-    "plans": ["create_plan", "get_plan", "list_plans", "update_plan"],
     "coordinators": [
         "create_coordinator_lease",
         "get_coordinator_lease",

@@ -30,7 +30,7 @@ async fn a_channel_has_all_its_members_from_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strict_mode_fills_options_and_knows_no_tasks() {
+async fn strict_mode_fills_options_and_wants_a_task_of_the_intent() {
     let world = World::with(Setup { settings: vec![("ENTENTE_STRICT_RFC0021", "true")], live: false }).await;
     let ada = world.agent("agent.ada").await;
     let intent = ada.post("/intents", json!({ "title": "t" })).await.ok()["id"].as_str().unwrap().to_owned();
@@ -38,6 +38,15 @@ async fn strict_mode_fills_options_and_knows_no_tasks() {
     let made = ada.post(&channels, json!({ "name": "a", "options": { "audit": true } })).await.is(201);
     assert_eq!(made["options"], json!({ "audit": true, "ttl_seconds": null, "max_messages": 1000 }));
     ada.post(&channels, json!({ "name": "b", "task_id": "task-123" })).await.refused(422, "unprocessable");
+    let task = ada.post(&format!("/intents/{intent}/tasks"), json!({ "name": "t" })).await.ok()["id"].clone();
+    let other =
+        ada.post("/intents", json!({ "title": "other" })).await.ok()["id"].as_str().unwrap().to_owned();
+    let scoped = json!({ "name": "b", "task_id": task });
+    ada.post(&format!("/intents/{other}/channels"), scoped.clone()).await.refused(422, "unprocessable");
+    assert_eq!(ada.post(&channels, scoped).await.is(201)["task_id"], task);
+    // One that is over would have closed it.
+    ada.post(&format!("/tasks/{}/cancel", task.as_str().unwrap()), json!({})).await.ok();
+    ada.post(&channels, json!({ "name": "c", "task_id": task })).await.refused(422, "unprocessable");
     world.end().await;
 }
 

@@ -75,7 +75,7 @@ async fn two_agents_talk_from_the_terminal() {
     let made = told(&world, &root, &["key", "create", "agent.cli", "--label", "terminal"]).await;
     let key = made["key"].as_str().unwrap();
     assert_eq!(told(&world, key, &["whoami"]).await["agent_id"], "agent.cli");
-    told(&world, key, &["agent", "register", "agent.cli", "--role", "writer"]).await;
+    told(&world, key, &["agent", "register", "agent.cli", "--role", "writer", "--capability", "ocr"]).await;
     let intent = told(&world, key, &["intent", "create", "From a terminal"]).await;
     let id = intent["id"].as_str().unwrap();
     let set = told(&world, key, &["intent", "set", id, "progress=0.5", "owner=Ada"]).await;
@@ -102,6 +102,23 @@ async fn two_agents_talk_from_the_terminal() {
     let noted = json!({ "event_type": "note", "trace_id": trace });
     world.client(key).post(&format!("/intents/{id}/events"), noted).await.ok();
     assert_eq!(told(&world, key, &["trace", trace]).await[0]["event_type"], "note");
+    let first =
+        told(&world, key, &["task", "create", id, "read", "--priority", "high", "--capability", "ocr"]).await;
+    let first = first["id"].as_str().unwrap();
+    let second =
+        told(&world, key, &["task", "create", id, "write", "--after", first, "--attempts", "1"]).await;
+    let second = second["id"].as_str().unwrap();
+    assert_eq!(
+        told(&world, ANY, &["task", "claim", first, "--as", "agent.cli"]).await["assigned_agent"],
+        "agent.cli"
+    );
+    let done = told(&world, key, &["task", "complete", first, r#"{"pages":12}"#]).await;
+    assert_eq!((&done["status"], &done["output"]), (&json!("completed"), &json!({ "pages": 12 })));
+    told(&world, key, &["task", "claim", second]).await;
+    assert_eq!(told(&world, key, &["task", "fail", second, "no ink"]).await["error"], "no ink");
+    let listed = told(&world, key, &["task", "list", id, "--status", "failed"]).await;
+    assert_eq!((&listed[0]["id"], &listed[1]), (&json!(second), &json!(null)));
+    assert_eq!(told(&world, key, &["task", "show", second]).await["status"], "failed");
     told(&world, &root, &["key", "revoke", made["record"]["id"].as_str().unwrap()]).await;
     world.client(key).get("/principals/me").await.refused(401, "unauthenticated");
     world.end().await;

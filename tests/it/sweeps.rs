@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, leases, pending};
+use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, leases, pending, tasks};
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 
@@ -27,6 +27,16 @@ async fn prepare(world: &World, sweep: Sweep) {
             let messages = format!("/channels/{}/messages", talk(&ada, json!({})).await.1);
             for _ in 0..DUE {
                 ada.post(&messages, say(json!({ "expires_at": soon }))).await.is(201);
+            }
+            world.clock.advance(60);
+        }
+        Sweep::Tasks => {
+            let intent = talk(&ada, json!({})).await.0;
+            for _ in 0..DUE {
+                let ask =
+                    json!({ "intent_id": intent, "name": "t", "timeout_seconds": 60, "max_attempts": 1 });
+                let task = ada.post("/tasks", ask).await.ok()["id"].as_str().unwrap().to_owned();
+                ada.post(&format!("/tasks/{task}/claim"), json!({})).await.ok();
             }
             world.clock.advance(60);
         }
@@ -100,6 +110,7 @@ async fn prepare_agents(world: &World, sweep: Sweep) {
 fn traces(sweep: Sweep) -> &'static str {
     match sweep {
         Sweep::Messages => "SELECT count(*) FROM receipts WHERE kind = 'expired'",
+        Sweep::Tasks => "SELECT count(*) FROM events WHERE event_type = 'task.failed'",
         Sweep::Channels => "SELECT count(*) FROM events WHERE event_type = 'channel.closed'",
         Sweep::Evictions => "SELECT 10 - count(*) FROM messages",
         Sweep::Purges => "SELECT 5 - count(*) FROM channels",
@@ -122,6 +133,7 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
 async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
     let done = match sweep {
         Sweep::Messages => pending::expire_due(ctx, limit).await,
+        Sweep::Tasks => tasks::pass_time(ctx, limit).await,
         Sweep::Channels => channels::close_idle(ctx, limit).await,
         Sweep::Evictions => channels::evict(ctx, limit).await,
         Sweep::Purges => channels::purge(ctx, limit).await,

@@ -46,6 +46,10 @@ impl Places {
         let said = json!({ "sender": "agent.owner", "message_type": "request", "to": "agent.friend", "payload": {} });
         let message = owner.post(&format!("/channels/{channel}/messages"), said).await.ok();
         owner.post("/agents/register", json!({ "agent_id": "agent.owner" })).await.ok();
+        let task = json!({ "intent_id": intent, "name": "private" });
+        let task = owner.post("/tasks", task).await.ok()["id"].as_str().unwrap().to_owned();
+        let plan = json!({ "intent_id": intent, "checkpoints": [{ "id": "gate", "after_task": task }] });
+        let plan = owner.post("/plans", plan).await.ok()["id"].as_str().unwrap().to_owned();
         let acl = json!({
             "default_policy": "closed",
             "entries": [{ "principal_id": "agent.friend", "principal_type": "agent", "permission": "read" }],
@@ -62,6 +66,9 @@ impl Places {
             ("intent_id", intent),
             ("channel_id", channel),
             ("message_id", message["id"].as_str().unwrap().to_owned()),
+            ("task_id", task),
+            ("plan_id", plan),
+            ("checkpoint_id", "gate".to_owned()),
             ("name", "talk".to_owned()),
             ("agent_id", "agent.owner".to_owned()),
             ("principal_id", "agent.owner".to_owned()),
@@ -91,7 +98,7 @@ fn body(path: &str) -> Value {
         "batch" => json!({ "messages": [{ "sender": "agent.stranger", "payload": {} }] }),
         "ask" => json!({ "sender": "agent.stranger", "to": "agent.owner", "payload": {}, "timeout": 1 }),
         "intents" => json!({ "title": "theirs" }),
-        "channels" => json!({ "name": "theirs" }),
+        "channels" | "tasks" => json!({ "name": "theirs" }),
         "agents" | "register" => json!({ "agent_id": "agent.stranger" }),
         "events" => json!({ "event_type": "comment", "actor": "agent.stranger", "payload": {} }),
         "state" => json!({ "patches": [{ "op": "set", "path": "a", "value": 1 }] }),
@@ -109,14 +116,19 @@ fn body(path: &str) -> Value {
         "decisions" => json!({ "outcome": "theirs" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),
         "keys" => json!({ "label": "theirs" }),
+        "delegate" => json!({ "to": "agent.stranger" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),
         _ => json!({}),
     }
 }
 
-async fn call(client: &Client, method: &str, path: &str, template: &str) -> super::harness::Reply {
-    let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body(template).to_string());
-    client.with("if-match", "1").send(method, &format!("/{path}"), sent).await
+async fn call(client: &Client, method: &str, places: &Places, template: &str) -> super::harness::Reply {
+    let mut body = body(template);
+    if template.ends_with("v1/tasks") || template.ends_with("v1/plans") {
+        body["intent_id"] = json!(places.fill("{intent_id}"));
+    }
+    let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body.to_string());
+    client.with("if-match", "1").send(method, &format!("/{}", places.fill(template)), sent).await
 }
 
 fn all() -> Vec<(String, String)> {
@@ -132,7 +144,7 @@ async fn nobody_gets_in_without_a_key() {
     let strangers = [world.anon(), world.client("wrong"), world.client("ent_000000000000_x")];
     for (path, method) in all() {
         for client in &strangers {
-            let reply = call(client, &method, &places.fill(&path), &path).await;
+            let reply = call(client, &method, &places, &path).await;
             let body = reply.refused(401, "unauthenticated");
             assert_eq!(
                 body["message"], "Invalid or missing API key",
@@ -156,7 +168,7 @@ async fn a_key_opens_only_what_its_scopes_say() {
     let narrow = world.client(made["key"].as_str().unwrap());
     let open = ["/api/v1/agents", "/api/v1/agents/{agent_id}", "/api/v1/agents/{agent_id}/record"];
     for (path, method) in all() {
-        let reply = call(&narrow, &method, &places.fill(&path), &path).await;
+        let reply = call(&narrow, &method, &places, &path).await;
         if method == "GET" && (open.contains(&path.as_str()) || path == "/api/v1/principals/me") {
             assert_eq!(reply.status, 200, "{method} {path}");
             continue;
@@ -182,7 +194,7 @@ async fn a_stranger_finds_nothing() {
             continue;
         }
         tried += 1;
-        let reply = call(&stranger, &method, &places.fill(&path), &path).await;
+        let reply = call(&stranger, &method, &places, &path).await;
         assert!(
             [403, 404].contains(&reply.status),
             "{method} {path} answered {} to a stranger: {}",

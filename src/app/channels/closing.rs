@@ -4,7 +4,7 @@
 use entente_core::channels::{Channel, ChannelStatus, CloseReason};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind};
-use entente_core::ids::ChannelId;
+use entente_core::ids::{ChannelId, TaskId};
 use entente_core::principals::HOUSE;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -44,6 +44,24 @@ pub(crate) async fn close_of_intent(
         line.record(ctx, closed_event(id, &name, reason, actor));
     }
     pending::expire_on_intent(conn, line).await
+}
+
+/// Closes the channels that are scoped to tasks that are over, and expires what is pending on them (RFC-0021 §7.3).
+pub(crate) async fn close_of_tasks(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    tasks: &[TaskId],
+    actor: &str,
+) -> Outcome<()> {
+    let names: Vec<String> = tasks.iter().map(TaskId::to_string).collect();
+    let reason = CloseReason::TaskEnded;
+    let purge_at = purge_at(ctx, line.now());
+    for (id, name) in rows::close_scoped(conn, line.intent_id, &names, reason, line.now(), purge_at).await? {
+        line.record(ctx, closed_event(id, &name, reason, actor));
+        pending::expire_on_channel(conn, line, id).await?;
+    }
+    Ok(())
 }
 
 fn closed_event(id: ChannelId, name: &str, reason: CloseReason, actor: &str) -> Draft {

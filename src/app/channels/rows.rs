@@ -239,6 +239,33 @@ pub(crate) async fn close_all(
     Ok(closed)
 }
 
+/// Closes the open channels of an intent that are scoped to one of these tasks; answers with their ids and names.
+pub(crate) async fn close_scoped(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    tasks: &[String],
+    reason: CloseReason,
+    now: Timestamp,
+    purge_at: Option<Timestamp>,
+) -> Outcome<Vec<(ChannelId, String)>> {
+    let rows = sqlx::query!(
+        "-- channels::close_scoped
+         UPDATE channels SET status = 'closed', closed_at = $3, close_reason = $4, purge_at = $5
+         WHERE intent_id = $1 AND task_id = ANY($2) AND status = 'open' RETURNING id, name",
+        intent_id.uuid(),
+        tasks,
+        now,
+        reason.as_str(),
+        purge_at
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut closed: Vec<(ChannelId, String)> =
+        rows.into_iter().map(|row| (row.id.into(), row.name)).collect();
+    closed.sort();
+    Ok(closed)
+}
+
 /// Open channels whose time to live should be looked at.
 pub(crate) async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<(IntentId, ChannelId)>> {
     let rows = sqlx::query!(

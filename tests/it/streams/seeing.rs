@@ -143,3 +143,30 @@ async fn a_payload_of_many_lines_is_one_frame() {
     assert_eq!(heard.data["payload"], json!({ "a": 1, "b": [2] }));
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_hears_of_the_tasks_that_it_has_or_is_to_take() {
+    let world = live(&[]).await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (intent, _) = talk(&ada, json!({})).await;
+    let mut of_intent = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
+    let mut of_bob = Sse::open(&bob, "/agents/agent.bob/subscribe").await;
+    let task = ada.post("/tasks", json!({ "intent_id": intent, "name": "read" })).await.ok();
+    let id = task["id"].as_str().unwrap();
+    // A client's own event makes nobody hear of anything.
+    let forged = json!({ "event_type": "task.delegated", "payload": { "assigned_agent": "agent.bob" } });
+    ada.post(&format!("/intents/{intent}/events"), forged).await.ok();
+    ada.post(&format!("/tasks/{id}/delegate"), json!({ "to": "agent.bob" })).await.ok();
+    bob.post(&format!("/tasks/{id}/claim"), json!({})).await.ok();
+    let said = of_intent.next_few(5).await;
+    let expected = ["task.created", "task.ready", "task.delegated", "task.delegated", "task.claimed"];
+    assert_eq!(names(&said), expected);
+    let heard = of_bob.next_few(2).await;
+    assert_eq!(names(&heard), ["task.delegated", "task.claimed"]);
+    assert_eq!(
+        (&heard[0].data["payload"]["task_id"], &heard[0].data["actor"]),
+        (&json!(id), &json!("agent.ada"))
+    );
+    of_bob.silent(Duration::from_millis(10)).await;
+    world.end().await;
+}
