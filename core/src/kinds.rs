@@ -91,7 +91,7 @@ kinds! {
     TaskBlocked = "task.blocked";
     /// A task can go on.
     TaskUnblocked = "task.unblocked";
-    /// A task was handed to another agent.
+    /// A task is kept for another agent, or for everybody again (`to` is null).
     TaskDelegated = "task.delegated";
     /// A task was put before somebody who decides.
     TaskEscalated = "task.escalated";

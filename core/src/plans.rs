@@ -255,8 +255,8 @@ impl Plan {
     /// [`Code::InvalidTransition`]: it rests, waits at a checkpoint, is over, or (strict) was not put to work.
     pub fn require_open_for_work(&self, strict: bool) -> Result<(), Refusal> {
         let refuse = |message: String| Err(Refusal::new(Code::InvalidTransition, message));
-        if let Some(gate) = self.waits_at() {
-            return refuse(format!("The plan waits at a checkpoint ({}) for its approval.", gate.id));
+        if self.waits_at().is_some() {
+            return refuse("The task's plan waits at a checkpoint for its approval.".to_owned());
         }
         if self.state == PlanState::Active || self.state == PlanState::Draft && !strict {
             return Ok(());

@@ -178,7 +178,7 @@ async fn a_plan_waits_at_its_checkpoints_for_a_decision() {
     let a = task(&ada, &home, json!({})).await;
     let b = task(&ada, &home, json!({ "depends_on": [a] })).await;
     let gates = json!([
-        { "id": "review", "name": "Review", "after_task": a, "approvers": ["agent.bob"] },
+        { "id": "release-review", "name": "Review", "after_task": a, "approvers": ["agent.bob"] },
         { "name": "Note", "after": b, "requires_approval": false },
         { "name": "Last", "after_task": b },
     ]);
@@ -186,21 +186,22 @@ async fn a_plan_waits_at_its_checkpoints_for_a_decision() {
     assert_eq!(plan["checkpoints"][1]["id"], "checkpoint-2");
     assert_eq!(plan["checkpoints"][0]["status"], "pending");
     let decide = |gate: &str, what: &str| format!("/plans/{}/checkpoints/{gate}/{what}", id(&plan));
-    bob.post(&decide("review", "approve"), json!({})).await.refused(404, "not_found");
+    bob.post(&decide("release-review", "approve"), json!({})).await.refused(404, "not_found");
     complete(&ada, &a).await;
     assert_eq!(now(&ada, &plan).await["checkpoints"][0]["status"], "reached");
     ada.post(&format!("/tasks/{b}/claim"), json!({})).await.refused(409, "invalid_transition");
     for other in [&ada, &eve] {
-        other.post(&decide("review", "approve"), json!({})).await.refused(403, "forbidden");
+        other.post(&decide("release-review", "approve"), json!({})).await.refused(403, "forbidden");
     }
     // Nor is it passed by writing the plan anew.
     let version = now(&ada, &plan).await["version"].clone();
     let anew = json!({ "checkpoints": [{ "id": "checkpoint-2", "after_task": b, "requires_approval": false },
                                        { "id": "checkpoint-3", "after_task": b }] });
     let written = ada.seen(&version).patch(&format!("/plans/{}", id(&plan)), anew).await.is(200);
-    assert_eq!(written["checkpoints"][2]["id"], "review");
+    assert_eq!(written["checkpoints"][2]["id"], "release-review");
     // Rejected, the plan rests; it does not come to the same checkpoint again.
-    let rejected = bob.post(&decide("review", "reject"), json!({ "decided_by": "agent.bob" })).await.is(200);
+    let rejected =
+        bob.post(&decide("release-review", "reject"), json!({ "decided_by": "agent.bob" })).await.is(200);
     assert_eq!(
         (&rejected["state"], &rejected["checkpoints"][2]["status"]),
         (&json!("paused"), &json!("rejected"))

@@ -132,15 +132,16 @@ async fn bad_asks_are_refused_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_claimed_started_reported_and_completed_by_one_agent() {
     let world = World::start().await;
+    // No 409 tells that name: a client would take its letters for another conflict (contract 3.5).
     let (ada, bob, eve) =
-        (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
+        (world.agent("agent.ada").await, world.agent("agent.lease").await, world.agent("agent.eve").await);
     let intent = intent(&ada).await;
-    let id = task(&ada, &intent, json!({})).await;
+    let id = task(&ada, &intent, json!({ "name": "lease" })).await;
     bob.post(&format!("/tasks/{id}/complete"), json!({})).await.refused(409, "invalid_transition");
     world.clock.advance(1);
     // Without a body, as body-less clients do.
     let claimed = bob.send("POST", &format!("/tasks/{id}/claim"), None).await.is(200);
-    assert_eq!((&claimed["status"], &claimed["assigned_agent"]), (&json!("claimed"), &json!("agent.bob")));
+    assert_eq!((&claimed["status"], &claimed["assigned_agent"]), (&json!("claimed"), &json!("agent.lease")));
     assert_eq!((&claimed["claim_token"], &claimed["version"]), (&json!(1), &json!(2)));
     eve.post(&format!("/tasks/{id}/claim"), json!({})).await.refused(409, "claim_conflict");
     for verb in ["start", "progress", "complete", "fail", "block", "release", "cancel", "skip"] {
@@ -177,7 +178,7 @@ async fn a_task_is_claimed_started_reported_and_completed_by_one_agent() {
         ["created", "ready", "claimed", "started", "progress", "completed"].map(|t| format!("task.{t}"));
     assert_eq!(told(&ada, &intent, &id).await, types);
     let events = ada.get(&format!("/intents/{intent}/events?event_type=task.progress")).await.ok();
-    assert_eq!((&events[0]["payload"]["percent"], &events[0]["actor"]), (&json!(40), &json!("agent.bob")));
+    assert_eq!((&events[0]["payload"]["percent"], &events[0]["actor"]), (&json!(40), &json!("agent.lease")));
     world.end().await;
 }
 
@@ -294,9 +295,12 @@ async fn an_attempt_that_takes_too_long_has_failed_the_instant_it_has() {
     );
     // The agent that comes late has lost its claim, swept or not; another one has the next.
     let late = json!({ "claim_token": token });
-    bob.post(&format!("/tasks/{id}/complete"), late.clone()).await.refused(409, "claim_conflict");
-    act(&ada, &id, "claim", json!({})).await;
     bob.post(&format!("/tasks/{id}/complete"), late).await.refused(409, "claim_conflict");
+    act(&ada, &id, "claim", json!({})).await;
+    for verb in ["complete", "fail", "release", "block", "delegate", "progress"] {
+        let late = json!({ "claim_token": token, "to": "agent.eve" });
+        bob.post(&format!("/tasks/{id}/{verb}"), late).await.refused(409, "claim_conflict");
+    }
     bob.post(&format!("/tasks/{id}/complete"), json!({})).await.refused(403, "forbidden");
     world.pass(60).await;
     let failed = now(&ada, &id).await;

@@ -32,21 +32,27 @@ pub struct By<'a> {
 }
 
 impl Course {
+    /// Requires that the claim that is named, if one is, still holds.
+    pub(super) fn require_token(&self, by: &By<'_>) -> Result<(), Refusal> {
+        if by.token.is_none() || by.token == self.task.claim_token() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::ClaimConflict,
+            "The claim that you name holds no longer: its time was up, or the task was given to another agent. Stop \
+             working on it.",
+        ))
+    }
+
     /// Requires that the agent has the task; one that may jump takes it on the way.
     pub(super) fn require_held(&mut self, by: &By<'_>) -> Result<(), Refusal> {
-        if by.token.is_some_and(|token| Some(token) != self.task.claim_token()) {
-            return Err(Refusal::new(
-                Code::ClaimConflict,
-                "The claim that you name holds no longer: its time was up, or the task was given to another agent. Stop \
-                 working on it.",
-            ));
-        }
         if !self.task.is_held() {
-            if by.jumps {
-                return self.claim(by);
+            if !by.jumps {
+                return Err(self.wrong("was not claimed; claim it first"));
             }
-            return Err(self.wrong("was not claimed; claim it first"));
+            self.claim(by)?;
         }
+        // Whoever takes it for another agent does not go on with it in that one's stead.
         self.require_touch(by)
     }
 

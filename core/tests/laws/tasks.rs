@@ -65,7 +65,7 @@ fn verb() -> impl Strategy<Value = Verb> {
         1 => Just(Verb::Complete { output: None, artifacts: None }),
         3 => Just(Verb::Fail { error: None, for_good: false }),
         1 => Just(Verb::Fail { error: None, for_good: true }),
-        2 => Just(Verb::Block(None)),
+        2 => Just(Verb::Block(Some("why".to_owned()))),
         2 => Just(Verb::Unblock),
         2 => Just(Verb::HandBack),
         1 => to.prop_map(|to| Verb::Delegate { to, reason: None }),
@@ -129,6 +129,8 @@ fn check(task: &Task) {
     assert!(held || !has, "{:?} and nobody has it", task.status);
     assert!(!held || task.assigned_agent.is_some());
     assert!(!held || has || task.status == TaskStatus::Blocked, "{:?} and somebody has it", task.status);
+    let stands = task.status == TaskStatus::Blocked || task.status.is_terminal();
+    assert!(task.blocked_reason.is_none() || stands, "{:?} and blocked by something", task.status);
     assert_eq!(task.claim_token().is_some(), held);
     assert!((1..=task.max_attempts).contains(&task.attempt));
     assert_eq!(task.completed_at.is_some(), task.status.is_terminal());
@@ -136,6 +138,8 @@ fn check(task: &Task) {
     let timed = has || task.status == TaskStatus::Pending;
     assert!(task.due_at.is_none() || timed, "time changes what it should not: {:?}", task.status);
     assert!(!has || task.due_at.is_some() == task.timeout_seconds.is_some());
+    // It waits for no other task here: what is pending has an end, or it would be lost.
+    assert!(task.status != TaskStatus::Pending || task.due_at.is_some(), "pending for ever");
 }
 
 proptest! {
@@ -160,6 +164,8 @@ proptest! {
             assert!(task.claims >= course.task.claims && task.version >= course.task.version);
             let claimed = told.iter().filter(|(kind, _)| *kind == Kind::TaskClaimed).count();
             assert_eq!(task.claims - course.task.claims, i64::try_from(claimed).unwrap(), "each claim has a number");
+            let (status, version) = (course.task.status, course.task.version);
+            assert!(task.status == status || task.version > version || task.status == TaskStatus::Ready);
             assert!(task == course.task || !told.is_empty(), "{step:?} changed something and told nothing");
             if task.status.is_terminal() && over.is_none() {
                 let kinds = [Kind::TaskCompleted, Kind::TaskFailed, Kind::TaskCancelled, Kind::TaskSkipped];
@@ -185,7 +191,7 @@ proptest! {
         };
         assert_eq!(refused, Some(expected));
         // The one who has it, with the number of an older claim, has it no longer.
-        if matches!(verb, Verb::Start | Verb::Progress(_) | Verb::Complete { .. } | Verb::Fail { for_good: false, .. }) {
+        if !matches!(verb, Verb::Claim | Verb::Unblock) {
             let late = By { token: Some(0), ..by("ada", second(1)) };
             assert_eq!(code(course.clone().act(verb.clone(), &Wait::default(), &late)), Some(Code::ClaimConflict));
             let token = By { token: Some(1), ..by("ada", second(1)) };

@@ -81,6 +81,11 @@ async fn a_task_is_given_to_an_agent_and_taken_back() {
     eve.seen(&json!(2)).patch(&path, json!({ "status": "claimed" })).await.refused(409, "claim_conflict");
     let free = ada.seen(&json!(2)).patch(&path, json!({ "assigned_agent": null })).await.is(200);
     assert_eq!(free["assigned_agent"], json!(null));
+    // It is claimed for another agent, and not done in that one's stead.
+    for status in ["running", "completed"] {
+        let body = json!({ "status": status, "assigned_agent": "agent.bob" });
+        eve.seen(&json!(3)).patch(&path, body).await.refused(403, "forbidden");
+    }
     let body = json!({ "status": "claimed", "assigned_agent": "agent.bob" });
     let claimed = eve.seen(&json!(3)).patch(&path, body).await.is(200);
     assert_eq!((&claimed["status"], &claimed["assigned_agent"]), (&json!("claimed"), &json!("agent.bob")));
