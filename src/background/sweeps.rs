@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
-use crate::app::{Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, pending};
+use crate::app::{
+    Ctx, Outcome, access, channels, checkpoints, departures, heartbeats, idempotency, keys, pending,
+};
 use crate::telemetry::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
@@ -28,6 +30,8 @@ pub enum Sweep {
     Purges,
     /// Access entries that have ended.
     Access,
+    /// Logs that have grown enough for a checkpoint.
+    Checkpoints,
     /// Heartbeats that were heard.
     Heartbeats,
     /// Agents that have fallen silent.
@@ -42,7 +46,7 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Messages,
         Self::Channels,
         Self::Evictions,
@@ -53,6 +57,7 @@ impl Sweep {
         Self::Drains,
         Self::KeyUses,
         Self::Idempotency,
+        Self::Checkpoints,
     ];
 
     /// Its name in metrics and logs.
@@ -64,6 +69,7 @@ impl Sweep {
             Self::Evictions => "evictions",
             Self::Purges => "purges",
             Self::Access => "access",
+            Self::Checkpoints => "checkpoints",
             Self::Heartbeats => "heartbeats",
             Self::Silence => "silence",
             Self::Drains => "drains",
@@ -79,7 +85,7 @@ impl Sweep {
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses => 20,
-            Self::Idempotency => 240,
+            Self::Idempotency | Self::Checkpoints => 240,
         }
     }
 
@@ -94,6 +100,7 @@ impl Sweep {
             Self::Evictions => channels::evict(ctx, BATCH).await,
             Self::Purges => channels::purge(ctx, BATCH).await,
             Self::Access => access::expire_entries(ctx, BATCH).await,
+            Self::Checkpoints => checkpoints::take_due(ctx, BATCH).await,
             Self::Heartbeats => heartbeats::flush_beats(ctx).await,
             Self::Silence => heartbeats::note_silence(ctx, BATCH).await,
             Self::Drains => departures::finish_drains(ctx, BATCH).await,

@@ -136,9 +136,12 @@ pub fn status(code: Code) -> StatusCode {
     match code {
         Code::InvalidJson | Code::IfMatchRequired => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Code::ScopeMissing | Code::MayNotActAs | Code::Forbidden | Code::AccessClosed | Code::NotAMember => {
-            StatusCode::FORBIDDEN
-        }
+        Code::ScopeMissing
+        | Code::MayNotActAs
+        | Code::Forbidden
+        | Code::AccessClosed
+        | Code::NotAMember
+        | Code::BadSignature => StatusCode::FORBIDDEN,
         Code::NotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::Gone => StatusCode::GONE,
@@ -146,6 +149,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::DuplicateName
         | Code::AlreadyRegistered
         | Code::AlreadyExists
+        | Code::IdentityExists
         | Code::ChannelClosed
         | Code::MessageExpired
         | Code::IntentResolved
@@ -159,6 +163,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::Unprocessable
         | Code::AlreadyExpired
         | Code::NotARequest
+        | Code::BadProof
         | Code::NoRecipient => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

@@ -275,5 +275,6 @@ fn audited(
             .or_else(|| trace.map(|trace| trace.id())),
         parent_event_id: hint("parent_event_id"),
         proof: None,
+        proof_verified: false,
     })
 }
