@@ -252,7 +252,7 @@ pub struct Rotation {
 /// # Errors
 /// No key is in force, or `old_public_key` is another; the new key is none, or was the agent's before; a signature is not
 /// what it has to be ([`Code::BadSignature`]).
-pub fn rotate(known: &Identity, body: Map<String, Value>, now: Timestamp) -> Result<Rotation, Refusal> {
+pub fn rotate(known: &Identity, body: &Map<String, Value>, now: Timestamp) -> Result<Rotation, Refusal> {
     let text = |member: &str| body.get(member).and_then(Value::as_str);
     let need = |member: &str| {
         text(member).ok_or_else(|| {
@@ -270,7 +270,7 @@ pub fn rotate(known: &Identity, body: Map<String, Value>, now: Timestamp) -> Res
     );
     let signature = read_signature("signature", need("signature")?)?;
     let proof = text("new_signature").map(|text| read_signature("new_signature", text)).transpose()?;
-    let statement_of = stripped(&body)?;
+    let statement_of = stripped(body)?;
     let signed = statement(&statement_of);
     if signed.len() > METADATA_BYTES {
         let message =

@@ -152,7 +152,7 @@ pub async fn rotate(
     let now = line.now();
     let known = load(&mut tx, agent_id).await?.ok_or_else(|| not_found("identity"))?;
     let signature = body.get("signature").cloned();
-    let rotation = law::rotate(&known, body, now)?;
+    let rotation = law::rotate(&known, &body, now)?;
     save(&mut tx, &rotation.identity).await?;
     // With its signature: the log itself shows by whose word the key changed.
     let payload = json!({

@@ -2,6 +2,7 @@
 //! commands talk to a server like any other client. It decides nothing: what a command may do is the server's to say.
 
 mod agents;
+mod checkpoints;
 mod database;
 mod demo;
 mod intents;
@@ -42,6 +43,10 @@ enum Command {
     Whoami(principals::Whoami),
     #[command(name = "agent")]
     Agents(agents::Agents),
+    #[command(name = "identity")]
+    Identities(checkpoints::Identities),
+    #[command(name = "checkpoint")]
+    Checkpoints(checkpoints::Checkpoints),
     #[command(name = "intent")]
     Intents(intents::Intents),
     #[command(name = "channel")]
@@ -77,6 +82,8 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Keys(keys) => keys.run().await,
         Command::Whoami(whoami) => whoami.run().await,
         Command::Agents(agents) => agents.run().await,
+        Command::Identities(identities) => identities.run().await,
+        Command::Checkpoints(checkpoints) => checkpoints.run().await,
         Command::Intents(intents) => intents.run().await,
         Command::Channels(channels) => channels.run().await,
         Command::Send(send) => send.run().await,

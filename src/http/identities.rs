@@ -163,6 +163,7 @@ async fn register(
 /// A challenge that was signed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = SignedChallenge)]
+#[schema(example = json!({ "challenge": "5Ia2…", "signature": "5VZDAM…" }))]
 struct CompleteBody {
     /// The challenge, as it came.
     challenge: String,
@@ -206,6 +207,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// Something that was signed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = SignedPayload)]
+#[schema(example = json!({ "payload": { "total": 42 }, "signature": "5VZDAM…" }))]
 struct VerifyBody {
     /// What was signed, in its canonical form (RFC 8785).
     #[schema(value_type = Object)]
@@ -257,6 +259,7 @@ async fn verify(
 /// A rotation. Other members may be added; they are signed too.
 #[derive(Debug, ToSchema)]
 #[schema(as = KeyRotation)]
+#[schema(example = json!({ "action": "rotate", "new_public_key": "ed25519:Lm_M42cB3HkUiODQsXRcweM6TByfzEHGO9ND274JcOY", "old_public_key": "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM", "signature": "5VZDAM…" }))]
 #[expect(
     dead_code,
     reason = "it says what the body has; the body itself is taken whole, because it is signed whole"
@@ -279,7 +282,7 @@ struct RotateBody {
 /// Rotate an agent's key
 ///
 /// On the word of the key in force: a key that was lost is revoked instead.
-#[utoipa::path(operation_id = "rotate_key", tag = "identities", request_body = RotateBody,
+#[utoipa::path(operation_id = "rotate_identity", tag = "identities", request_body = RotateBody,
     params(("agent_id" = String, Path, description = "The agent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The identity", body = IdentityBody),
@@ -300,6 +303,7 @@ async fn rotate(
 /// Why a key is revoked.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = KeyRevocation)]
+#[schema(example = json!({ "reason": "the laptop was stolen" }))]
 struct RevokeBody {
     /// Why.
     reason: Option<String>,

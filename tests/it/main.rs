@@ -37,4 +37,5 @@ mod revocations;
 mod seeds;
 mod streams;
 mod sweeps;
+mod tampering;
 mod unauthorized;

@@ -145,7 +145,7 @@ proptest! {
         };
         let forged: Checkpoint = serde_json::from_value(file).unwrap();
         prop_assert_ne!(&forged, &honest);
-        let faults = verify(log(), &lines, &[forged.clone()], &[]);
+        let faults = verify(log(), &lines, std::slice::from_ref(&forged), &[]);
         prop_assert_eq!(faults.len(), 1, "{}", name);
         prop_assert_eq!(faults[0].checkpoint_id.clone(), Some(forged.checkpoint_id.to_string()));
         // What is not what was signed is not signed again.

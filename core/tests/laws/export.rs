@@ -265,7 +265,7 @@ fn what_was_changed_is_named() {
     );
     let of_key = report(&|file| {
         file["identities"][0]["keys"][0]["public_key"] =
-            file["identities"][0]["keys"][1]["public_key"].clone()
+            file["identities"][0]["keys"][1]["public_key"].clone();
     });
     let of_key = of_key.unwrap();
     assert_eq!(of_key.breaks.iter().map(|fault| fault.sequence).collect::<Vec<_>>(), [2, 3, 4]);

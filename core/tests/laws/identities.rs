@@ -42,7 +42,7 @@ fn proved(signer: &Signer, known: Option<&Identity>, now: Timestamp) -> Identity
 }
 
 /// A rotation's body, signed with these keys.
-fn rotation(old: &Signer, new: &Signer, more: Value) -> Map<String, Value> {
+fn rotation(old: &Signer, new: &Signer, more: &Value) -> Map<String, Value> {
     let mut body = json!({
         "action": "rotate", "old_public_key": old.public_key(), "new_public_key": new.public_key(),
     });
@@ -118,7 +118,7 @@ fn a_key_in_force_is_rotated_or_revoked_and_not_registered_over() {
     let done = complete(Some(&first), Some(&late), &late.text(), &next.sign(late.bytes).show(), second(1));
     assert_eq!(done.unwrap_err().code, Code::IdentityExists);
 
-    let turned = rotate(&first, rotation(&ada, &next, json!({})), second(5)).unwrap();
+    let turned = rotate(&first, &rotation(&ada, &next, &json!({})), second(5)).unwrap();
     assert!(!turned.new_key_proved);
     let keys = &turned.identity.keys;
     assert_eq!((keys[0].ended_at, keys[0].ended_by), (Some(second(5)), Some(End::Rotated)));
@@ -127,7 +127,7 @@ fn a_key_in_force_is_rotated_or_revoked_and_not_registered_over() {
     assert_eq!(gone.keys[1].status_at(second(9)), KeyStatus::Revoked);
     assert_eq!(revoke(&gone, second(10)), None, "again, it changes nothing");
     assert_eq!(
-        rotate(&gone, rotation(&next, &third, json!({})), second(10)).unwrap_err().code,
+        rotate(&gone, &rotation(&next, &third, &json!({})), second(10)).unwrap_err().code,
         Code::Unprocessable
     );
     // The agent may begin again, but not with a key that it had.
@@ -149,8 +149,8 @@ fn a_key_ends_the_instant_its_time_runs_out() {
     let (payload, signature) = (json!({ "n": 1 }), ada.sign(r#"{"n":1}"#).show());
     assert_eq!(check(&known, &payload, &signature, second(99)), Ok(()));
     assert_eq!(check(&known, &payload, &signature, second(100)), Err("expired"));
-    assert!(rotate(&known, rotation(&ada, &next, json!({})), second(99)).is_ok());
-    assert!(rotate(&known, rotation(&ada, &next, json!({})), second(100)).is_err());
+    assert!(rotate(&known, &rotation(&ada, &next, &json!({})), second(99)).is_ok());
+    assert!(rotate(&known, &rotation(&ada, &next, &json!({})), second(100)).is_err());
     let fresh = proved(&next, Some(&known), second(100));
     assert_eq!(fresh.keys[0].ended_by, Some(End::Replaced));
     assert_eq!(fresh.in_force(second(100)).unwrap().public_key, next.public_key());
@@ -160,18 +160,18 @@ fn a_key_ends_the_instant_its_time_runs_out() {
 fn a_rotation_is_refused_for_each_fault_alone() {
     let (ada, next, eve) = (key(1), key(2), key(3));
     let known = proved(&ada, None, second(0));
-    let code = |body: Map<String, Value>| rotate(&known, body, second(1)).unwrap_err().code;
-    assert_eq!(code(rotation(&eve, &next, json!({}))), Code::Unprocessable, "another old key");
-    assert_eq!(code(rotation(&ada, &ada, json!({}))), Code::Unprocessable, "the same key");
-    assert_eq!(code(rotation(&ada, &next, json!({ "action": "revoke" }))), Code::InvalidRequest);
-    assert_eq!(code(rotation(&ada, &next, json!({ "n": 1e300 }))), Code::Unprocessable);
-    assert_eq!(code(rotation(&ada, &next, json!({ "note": "x".repeat(20_000) }))), Code::TooLarge);
-    assert_eq!(code(rotation(&ada, &next, json!({ "key_expires_at": "soon" }))), Code::InvalidRequest);
+    let code = |body: Map<String, Value>| rotate(&known, &body, second(1)).unwrap_err().code;
+    assert_eq!(code(rotation(&eve, &next, &json!({}))), Code::Unprocessable, "another old key");
+    assert_eq!(code(rotation(&ada, &ada, &json!({}))), Code::Unprocessable, "the same key");
+    assert_eq!(code(rotation(&ada, &next, &json!({ "action": "revoke" }))), Code::InvalidRequest);
+    assert_eq!(code(rotation(&ada, &next, &json!({ "n": 1e300 }))), Code::Unprocessable);
+    assert_eq!(code(rotation(&ada, &next, &json!({ "note": "x".repeat(20_000) }))), Code::TooLarge);
+    assert_eq!(code(rotation(&ada, &next, &json!({ "key_expires_at": "soon" }))), Code::InvalidRequest);
     assert_eq!(
-        code(rotation(&ada, &next, json!({ "key_expires_at": "1970-01-01T00:00:00Z" }))),
+        code(rotation(&ada, &next, &json!({ "key_expires_at": "1970-01-01T00:00:00Z" }))),
         Code::AlreadyExpired
     );
-    let body = rotation(&ada, &next, json!({}));
+    let body = rotation(&ada, &next, &json!({}));
     for member in ["old_public_key", "new_public_key", "signature"] {
         let mut without = body.clone();
         without.remove(member);
@@ -186,19 +186,19 @@ fn a_rotation_is_refused_for_each_fault_alone() {
     }));
     let mut proved = body.clone();
     proved.insert("new_signature".to_owned(), json!(next.sign(&signed).show()));
-    assert!(rotate(&known, proved.clone(), second(1)).unwrap().new_key_proved);
+    assert!(rotate(&known, &proved, second(1)).unwrap().new_key_proved);
     proved.insert("new_signature".to_owned(), json!(ada.sign(&signed).show()));
     assert_eq!(code(proved), Code::BadSignature);
     // What was rotated once is not rotated again by the same word.
-    let turned = rotate(&known, body.clone(), second(1)).unwrap().identity;
-    assert_eq!(rotate(&turned, body, second(2)).unwrap_err().code, Code::Unprocessable);
+    let turned = rotate(&known, &body, second(1)).unwrap().identity;
+    assert_eq!(rotate(&turned, &body, second(2)).unwrap_err().code, Code::Unprocessable);
 }
 
 #[test]
 fn an_agent_has_so_many_keys_in_its_life() {
     let mut known = proved(&key(1), None, second(0));
     known.keys = vec![known.keys[0].clone(); IDENTITY_KEYS];
-    let full = rotate(&known, rotation(&key(1), &key(2), json!({})), second(1));
+    let full = rotate(&known, &rotation(&key(1), &key(2), &json!({})), second(1));
     assert_eq!(full.unwrap_err().code, Code::Unprocessable);
 }
 
@@ -206,7 +206,7 @@ fn an_agent_has_so_many_keys_in_its_life() {
 fn a_verdict_says_why_a_signature_does_not_count() {
     let (ada, next) = (key(1), key(2));
     let known = proved(&ada, None, second(0));
-    let turned = rotate(&known, rotation(&ada, &next, json!({})), second(5)).unwrap().identity;
+    let turned = rotate(&known, &rotation(&ada, &next, &json!({})), second(5)).unwrap().identity;
     let payload = json!({ "b": 2, "a": 1.0 });
     let by = |signer: &Signer| signer.sign(r#"{"a":1,"b":2}"#).show();
     assert_eq!(check(&turned, &payload, &by(&next), second(6)), Ok(()));
@@ -257,11 +257,11 @@ proptest! {
         let known = proved(&ada, None, second(0));
         let words = ["signature", "new_signature", "action", "old_public_key", "new_public_key", "key_expires_at"];
         let more: Map<String, Value> = more.into_iter().filter(|(name, _)| !words.contains(&name.as_str())).collect();
-        let body = rotation(&ada, &next, Value::Object(more));
-        prop_assert!(rotate(&known, body.clone(), second(1)).is_ok());
+        let body = rotation(&ada, &next, &Value::Object(more));
+        prop_assert!(rotate(&known, &body, second(1)).is_ok());
         let mut forged = body.clone();
         edit(&mut forged, &mut dice.into_iter());
         prop_assume!(statement(&forged) != statement(&body));
-        prop_assert!(rotate(&known, forged, second(1)).is_err());
+        prop_assert!(rotate(&known, &forged, second(1)).is_err());
     }
 }
