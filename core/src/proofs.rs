@@ -6,11 +6,14 @@
 //! one of an agent that has no identity here, is kept as it is given, and nobody vouches for it: clients that sign for other
 //! servers go on working. An agent that has an identity is held to it.
 
+use std::collections::BTreeMap;
+
 use chrono::TimeDelta;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::agent_keys::KeyStatus;
-use crate::canonical::exact;
+use crate::canonical::{Unambiguous, exact};
 use crate::chains::Break;
 use crate::clock::{Timestamp, parse};
 use crate::events::{Draft as EventDraft, Sealed};
@@ -75,31 +78,37 @@ pub fn of_message(channel_id: ChannelId, draft: &Draft, payload: &Value, proof: 
 /// The proof in a message's metadata, if there is one. Costs a look at the text when there is none.
 ///
 /// # Errors
-/// [`Code::Unprocessable`]: the metadata cannot be read as JSON values.
+/// [`Code::Unprocessable`]: the proof cannot be read as JSON values.
 pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal> {
     let Some(text) = metadata.map(Payload::as_str) else { return Ok(None) };
     // A name may be written with escapes too.
     if !text.contains("\"proof\"") && !text.contains("\\u") {
         return Ok(None);
     }
-    let members: Map<String, Value> = serde_json::from_str(text).map_err(|e| {
-        let message = format!("`metadata` has a proof and cannot be read: {e}.");
-        Refusal::field(Code::Unprocessable, "metadata", "number", message)
-    })?;
-    Ok(members.get("proof").filter(|proof| !proof.is_null()).cloned())
+    // What stands beside the proof is the sender's own, and kept letter by letter.
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
+    let Some(raw) = members.get("proof") else { return Ok(None) };
+    let Unambiguous(proof) = serde_json::from_str(raw.get()).map_err(|e| unreadable("metadata", &e))?;
+    Ok(Some(proof).filter(|proof| !proof.is_null()))
 }
 
 /// The payload of a message that is signed, as values.
 ///
 /// # Errors
-/// [`Code::Unprocessable`]: a number would not survive the canonical form.
+/// [`Code::Unprocessable`]: readers would not agree on what was signed.
 pub fn readable(payload: &Payload) -> Result<Value, Refusal> {
-    let value: Value = serde_json::from_str(payload.as_str()).map_err(|e| {
-        let message = format!("The message is signed, and its payload cannot be read: {e}.");
-        Refusal::field(Code::Unprocessable, "payload", "number", message)
-    })?;
+    let read = serde_json::from_str(payload.as_str()).map_err(|e| unreadable("payload", &e));
+    let Unambiguous(value) = read?;
     exact(&value)?;
     Ok(value)
+}
+
+fn unreadable(member: &str, why: &serde_json::Error) -> Refusal {
+    let message = format!(
+        "The message has a proof, and not every reader would read its `{member}` as one thing: {why}."
+    );
+    Refusal::field(Code::Unprocessable, member, "number", message)
 }
 
 fn bad(kind: &str, message: impl Into<String>) -> Refusal {

@@ -289,6 +289,38 @@ fn signed(channel: &str, body: Value, signer: &Signer) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_audited_message_takes_its_proof_into_the_log() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    register(&ada, "agent.ada", &key(1)).await;
+    let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+    let ask = json!({ "sender": "agent.ada", "to": "*", "message_type": "request", "payload": { "q": 1 } });
+    let request = send(&ada, &channel, signed(&channel, ask, &key(1))).await;
+    let answer = json!({
+        "sender": "agent.ada", "message_type": "response", "correlation_id": request["id"], "payload": {}
+    });
+    let answer = send(&ada, &channel, signed(&channel, answer, &key(1))).await;
+    let events = ada.get(&format!("/intents/{intent}/events?event_type=channel.message")).await.ok();
+    for (event, message) in [(&events[1], &request), (&events[0], &answer)] {
+        let logged = &event["payload"];
+        let mut proof = logged["proof"].clone();
+        assert_eq!(proof, message["metadata"]["proof"]);
+        let signature = proof.as_object_mut().unwrap().remove("signature").unwrap();
+        let mut form = json!({
+            "channel_id": logged["channel_id"], "sender": event["actor"], "message_type": logged["message_type"],
+            "payload": logged["payload"], "proof": proof,
+        });
+        match logged.get("correlation_id") {
+            Some(request) => form["correlation_id"] = request.clone(),
+            None => form["to"] = logged["to"].clone(),
+        }
+        let verify = json!({ "payload": form, "signature": signature });
+        assert_eq!(ada.post("/agents/agent.ada/identity/verify", verify).await.ok()["valid"], true);
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_proof_on_a_message_is_checked() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);

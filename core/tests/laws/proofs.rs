@@ -200,7 +200,15 @@ fn a_proof_is_found_however_its_name_is_written() {
     assert_eq!(found(r#"{"proof":null}"#), None);
     assert_eq!(found(r#"{"proof":{"type":"x"}}"#), Some(json!({ "type": "x" })));
     assert_eq!(found("{\"pr\\u006fof\":1}"), Some(json!(1)));
-    assert!(in_metadata(Some(&raw(r#"{"proof":{},"n":1e999}"#))).is_err());
+    assert_eq!(
+        found(r#"{"proof":{},"n":1e999}"#),
+        Some(json!({})),
+        "what stands beside it is the sender's own"
+    );
+    assert_eq!(found(r#"{"n":1e999,"word":"\u00e9"}"#), None);
+    assert!(in_metadata(Some(&raw(r#"{"proof":{"n":1e999}}"#))).is_err());
+    assert!(in_metadata(Some(&raw(r#"{"proof":{"type":"a","type":"b"}}"#))).is_err());
+    assert!(readable(&raw(r#"{"n":1,"n":2}"#)).is_err(), "two readers, two messages");
     assert!(readable(&raw(r#"{"n":9007199254740993}"#)).is_err());
 }
 
