@@ -76,7 +76,8 @@ pub struct Event {
     pub parent_event_id: Option<String>,
     /// RFC-0018: the actor's signature.
     pub proof: Option<Value>,
-    /// The server has checked that signature when the event came.
+    /// The server has checked that signature when the event came. Missing in what an older server kept for a retry.
+    #[serde(default)]
     pub proof_verified: bool,
 }
 

@@ -200,7 +200,9 @@ fn names_another(proof: &Value, key: PublicKey) -> bool {
 #[must_use]
 pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
     let fault = |event: &Sealed| {
-        let proof = event.proof.as_ref()?;
+        let Some(proof) = &event.proof else {
+            return Some(Break::of(event, "the proof that was checked is gone"));
+        };
         let signature = proof.get("signature").and_then(Value::as_str).and_then(Signature::parse);
         let at = parse(&event.created_at);
         let form = of_event(event.intent_id, &event.event_type, &event.actor, &event.payload, proof);

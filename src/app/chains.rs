@@ -55,22 +55,35 @@ pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
 }
 
 /// Verifies a log that the transaction has locked.
-pub(crate) async fn verification(conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
+async fn verification(conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
+    examine(conn, log, true).await
+}
+
+/// Verifies a log that goes on, up to where it ends now. Nobody is kept from writing to it, however long it is.
+pub(crate) async fn of_beginning(conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
+    examine(conn, log, false).await
+}
+
+async fn examine(conn: &mut PgConnection, log: IntentId, locked: bool) -> Outcome<Verification> {
+    // Where the line ends is read first: what is there is then at least that, and what came later is left out.
+    let end = super::lines::tails(conn, &[log]).await?.pop();
+    let (sequence, head) = end.map_or((0, None), |(_, tail)| (tail.sequence, tail.head));
+    let later = |place: i64| !locked && place > sequence;
     let (mut sealed, mut breaks) = (Vec::new(), Vec::new());
     for stored in events::stored(conn, log).await? {
         match stored {
+            Ok(event) if later(event.sequence) => {}
             Ok(event) => sealed.push(Sealed::from(&event)),
             Err(fault) => breaks.push(fault),
         }
     }
     breaks.extend(verify(&sealed, 1, None));
-    let end = super::lines::tails(conn, &[log]).await?.pop();
-    let (sequence, head) = end.map_or((0, None), |(_, tail)| (tail.sequence, tail.head));
     breaks.extend(verify_end(&sealed, sequence, head.as_ref().map(show).as_deref()));
     let trusted = server_keys::trusted(conn).await?;
     let (mut taken, mut unread): (Vec<Checkpoint>, Vec<Break>) = (Vec::new(), Vec::new());
     for stored in checkpoints::of_log(conn, log).await? {
         match stored {
+            Ok(checkpoint) if later(checkpoint.last_sequence) => {}
             Ok(checkpoint) => taken.push(checkpoint),
             Err(fault) => unread.push(fault),
         }

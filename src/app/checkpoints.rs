@@ -35,14 +35,17 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Checkpoint> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin_once(&[log, IntentId::HOUSE], caller, once).await?;
+    let mut connection = ctx.pool.acquire().await?;
+    if log != IntentId::HOUSE {
+        intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
+    }
+    let tree = whole(&mut connection, log).await?;
+    drop(connection);
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    if log != IntentId::HOUSE {
-        intents::load(&mut tx, log).await?.ok_or_else(|| not_found("intent"))?;
-    }
-    let made = take(ctx, &mut tx, log, caller.principal(), caller.trace).await?;
+    let made = take(ctx, &mut tx, log, &tree, caller.principal(), caller.trace).await?;
     idempotency::keep(&mut tx, caller, once, &made, ctx.now()).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
@@ -69,46 +72,55 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .await?;
     let mut taken = 0;
     for log in due.into_iter().map(IntentId::from) {
-        let mut tx = ctx.begin(&[log, IntentId::HOUSE]).await?;
+        let mut connection = ctx.pool.acquire().await?;
+        let tree = match whole(&mut connection, log).await {
+            Ok(tree) => tree,
+            Err(AppError::Refused(why)) => {
+                tracing::error!(%log, error = %why, "no checkpoint is taken of a log that is not whole");
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        drop(connection);
+        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
         if grown(&mut tx, log).await? < every {
             // Another server was faster.
             continue;
         }
-        match take(ctx, &mut tx, log, HOUSE, None).await {
-            Ok(_) => {
-                tx.commit().await?;
-                ctx.feed.news(IntentId::HOUSE);
-                taken += 1;
-            }
-            Err(AppError::Refused(why)) => tracing::error!(%log, error = %why, "no checkpoint was taken"),
-            Err(failure) => return Err(failure),
-        }
+        take(ctx, &mut tx, log, &tree, HOUSE, None).await?;
+        tx.commit().await?;
+        ctx.feed.news(IntentId::HOUSE);
+        taken += 1;
     }
     Ok(taken)
+}
+
+/// A log's leaves up to where it ends now, if it is whole. Read without a lock: whatever a log had it has for ever, so that
+/// a checkpoint of it is true whenever it is signed, and a long log stops nobody.
+async fn whole(conn: &mut PgConnection, log: IntentId) -> Outcome<Tree> {
+    let found = chains::of_beginning(conn, log).await?;
+    let Some(first) = found.breaks.first() else {
+        return Ok(Tree::new(entente_core::checkpoints::leaves(&found.events)));
+    };
+    let message = format!(
+        "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",
+        first.sequence, first.reason
+    );
+    Err(super::refuse(Code::Unprocessable, message))
 }
 
 async fn take(
     ctx: &Ctx,
     conn: &mut PgConnection,
     log: IntentId,
+    tree: &Tree,
     actor: &str,
     trace: Option<Trace>,
 ) -> Outcome<Checkpoint> {
     let mut line = Line::open(conn, IntentId::HOUSE, trace, ctx.now()).await?;
     let now = line.now();
-    let found = chains::verification(conn, log).await?;
-    if let Some(first) = found.breaks.first() {
-        return Err(AppError::Refused(Refusal::new(
-            Code::Unprocessable,
-            format!(
-                "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",
-                first.sequence, first.reason
-            ),
-        )));
-    }
-    let tree = Tree::new(entente_core::checkpoints::leaves(&found.events));
     let id = CheckpointId::mint(now, &*ctx.chance);
-    let made = Checkpoint::take(log, &tree, id, now, &ctx.server_keys.signer)?;
+    let made = Checkpoint::take(log, tree, id, now, &ctx.server_keys.signer)?;
     insert(conn, &made).await?;
     let payload = json!({
         "checkpoint_id": made.checkpoint_id, "intent_id": made.intent_id, "scope": made.scope,

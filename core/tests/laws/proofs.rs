@@ -234,6 +234,9 @@ fn a_log_is_checked_against_the_keys_of_its_time() {
         assert_eq!(named(verify(&events, &[known(Some((second(1_500), how)))])), [1]);
     }
     assert_eq!(named(verify(&log(draft.clone(), second(600)), &[known(None)])), [1]);
+    let mut gone = log(draft.clone(), second(2_000));
+    gone[0].proof = None;
+    assert_eq!(named(verify(&gone, &[known(None)])), [1]);
     // Without the server's word nothing is claimed.
     let mut kept = log(draft, second(2_000));
     kept[0].proof_verified = false;
