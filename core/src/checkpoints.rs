@@ -159,12 +159,13 @@ impl Checkpoint {
         self
     }
 
-    /// The checkpoint with the word of an outside witness. What is signed again must have been true before.
+    /// The checkpoint with the word of an outside witness. Only what this very key has signed is signed again: whoever can
+    /// write to the database, and says so with a key of its own, must not get the server's signature for it.
     ///
     /// # Errors
-    /// The checkpoint is not what was signed.
+    /// The checkpoint is not what this key has signed.
     pub fn anchored(self, anchor: Anchor, signer: &Signer) -> Result<Self, String> {
-        if let Some(fault) = self.signature_fault(&[]) {
+        if let Some(fault) = self.signature_fault(&[signer.public_key()]) {
             return Err(fault);
         }
         Ok(Self { anchor: Some(anchor), ..self }.signed(signer))

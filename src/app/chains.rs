@@ -35,7 +35,7 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
     // Under the lock, so that the events and the line's end are of one moment.
     let mut tx = ctx.begin(&[intent_id]).await?;
     seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let found = verification(&mut tx, intent_id).await?;
+    let found = verification(ctx, &mut tx, intent_id).await?;
     tx.commit().await?;
     Ok(found)
 }
@@ -47,7 +47,7 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
 pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
     caller.require(Scope::Admin)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut found = verification(&mut tx, IntentId::HOUSE).await?;
+    let mut found = verification(ctx, &mut tx, IntentId::HOUSE).await?;
     let missing = missing(&mut tx, &found.events).await?;
     found.breaks.extend(missing);
     tx.commit().await?;
@@ -55,16 +55,16 @@ pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
 }
 
 /// Verifies a log that the transaction has locked.
-async fn verification(conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
-    examine(conn, log, true).await
+async fn verification(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
+    examine(ctx, conn, log, true).await
 }
 
 /// Verifies a log that goes on, up to where it ends now. Nobody is kept from writing to it, however long it is.
-pub(crate) async fn of_beginning(conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
-    examine(conn, log, false).await
+pub(crate) async fn of_beginning(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
+    examine(ctx, conn, log, false).await
 }
 
-async fn examine(conn: &mut PgConnection, log: IntentId, locked: bool) -> Outcome<Verification> {
+async fn examine(ctx: &Ctx, conn: &mut PgConnection, log: IntentId, locked: bool) -> Outcome<Verification> {
     // Where the line ends is read first: what is there is then at least that, and what came later is left out.
     let end = super::lines::tails(conn, &[log]).await?.pop();
     let (sequence, head) = end.map_or((0, None), |(_, tail)| (tail.sequence, tail.head));
@@ -79,7 +79,7 @@ async fn examine(conn: &mut PgConnection, log: IntentId, locked: bool) -> Outcom
     }
     breaks.extend(verify(&sealed, 1, None));
     breaks.extend(verify_end(&sealed, sequence, head.as_ref().map(show).as_deref()));
-    let trusted = server_keys::trusted(conn).await?;
+    let trusted = server_keys::trusted(conn, &ctx.server_keys).await?;
     let (mut taken, mut unread): (Vec<Checkpoint>, Vec<Break>) = (Vec::new(), Vec::new());
     for stored in checkpoints::of_log(conn, log).await? {
         match stored {

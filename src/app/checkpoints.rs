@@ -39,7 +39,7 @@ pub async fn create(
     if log != IntentId::HOUSE {
         intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
     }
-    let tree = whole(&mut connection, log).await?;
+    let tree = whole(ctx, &mut connection, log).await?;
     drop(connection);
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
@@ -73,7 +73,7 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut taken = 0;
     for log in due.into_iter().map(IntentId::from) {
         let mut connection = ctx.pool.acquire().await?;
-        let tree = match whole(&mut connection, log).await {
+        let tree = match whole(ctx, &mut connection, log).await {
             Ok(tree) => tree,
             Err(AppError::Refused(why)) => {
                 tracing::error!(%log, error = %why, "no checkpoint is taken of a log that is not whole");
@@ -97,8 +97,8 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// A log's leaves up to where it ends now, if it is whole. Read without a lock: whatever a log had it has for ever, so that
 /// a checkpoint of it is true whenever it is signed, and a long log stops nobody.
-async fn whole(conn: &mut PgConnection, log: IntentId) -> Outcome<Tree> {
-    let found = chains::of_beginning(conn, log).await?;
+async fn whole(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Tree> {
+    let found = chains::of_beginning(ctx, conn, log).await?;
     let Some(first) = found.breaks.first() else {
         return Ok(Tree::new(entente_core::checkpoints::leaves(&found.events)));
     };
@@ -275,7 +275,7 @@ pub async fn compare(
         let message = "The two checkpoints must be of one log, the earlier one as `from_checkpoint`.";
         return Err(super::refuse(Code::Unprocessable, message));
     }
-    let trusted = server_keys::trusted(&mut connection).await?;
+    let trusted = server_keys::trusted(&mut connection, &ctx.server_keys).await?;
     let leaves = leaves(&mut connection, &to).await?;
     let boundary = from.count().and_then(|count| leaves.get(count - 1).copied());
     let tree = Tree::new(leaves.into_iter().map(|(_, hash)| hash).collect());
@@ -311,7 +311,9 @@ pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk
     let anchor = Anchor { anchored_at, ..ask.anchor }.check()?;
     let found = load(&mut tx, id).await?.ok_or_else(|| not_found("checkpoint"))?;
     let signed = found.anchored(anchor, &ctx.server_keys.signer).map_err(|why| {
-        let message = format!("The checkpoint is not what was signed, and is not signed again: {why}.");
+        let message = format!(
+            "The checkpoint is not signed again with its anchor: {why}. Take a new one, and anchor that."
+        );
         Refusal::new(Code::Unprocessable, message)
     })?;
     save_anchor(&mut tx, &signed).await?;

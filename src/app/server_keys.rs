@@ -61,9 +61,12 @@ pub async fn open(
     Ok(ServerKeys { signer, known: all(&mut connection).await? })
 }
 
-/// The keys whose signature counts.
-pub(crate) async fn trusted(conn: &mut PgConnection) -> Outcome<Vec<PublicKey>> {
-    Ok(all(conn).await?.into_iter().map(|key| key.public_key).collect())
+/// The keys whose signature counts: this server's own, and those that the database knows.
+pub(crate) async fn trusted(conn: &mut PgConnection, own: &ServerKeys) -> Outcome<Vec<PublicKey>> {
+    // Never none, which would mean any.
+    let mut keys = vec![own.signer.public_key()];
+    keys.extend(all(conn).await?.into_iter().map(|key| key.public_key));
+    Ok(keys)
 }
 
 async fn all(conn: &mut PgConnection) -> Outcome<Vec<ServerKey>> {

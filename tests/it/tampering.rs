@@ -2,9 +2,11 @@
 //! checkpoints counts, and a log that was made anew as a whole contradicts the checkpoints that it had.
 
 use entente_core::canonical;
+use entente_core::checkpoints::Checkpoint;
 use entente_core::events::{Event, hash};
 use entente_core::export::Export;
 use entente_core::ids::IntentId;
+use entente_core::signatures::statement;
 use sqlx::AssertSqlSafe;
 
 use crate::harness::{Client, Value, World, json};
@@ -141,6 +143,39 @@ async fn each_column_of_a_checkpoint_counts() {
     assert_eq!((&found["valid"], &found["checkpoint_count"]), (&json!(false), &json!(1)));
     run(&world, "DELETE FROM checkpoints; INSERT INTO checkpoints SELECT * FROM kept").await;
     assert_eq!(admin.get("/audit/verify").await.ok()["valid"], true);
+    world.end().await;
+}
+
+/// Who can write to the database can put a key of its own in the place of the server's, or take all of them away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_that_another_signed_is_neither_trusted_nor_signed_again() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    register(&ada, "agent.ada", &key(1)).await;
+    let (id, _) = seven(&ada).await;
+    let made = admin.post("/admin/checkpoints", json!({ "intent_id": id })).await.is(201);
+    let anchor = format!("/admin/checkpoints/{}/anchor", made["checkpoint_id"].as_str().unwrap());
+    let eve = key(9);
+    let mut forged: Checkpoint = serde_json::from_value(made).unwrap();
+    forged.signed_by = eve.public_key().did();
+    let mut form = serde_json::to_value(&forged).unwrap();
+    form.as_object_mut().unwrap().remove("signature");
+    forged.signature = eve.sign(statement(&form)).show();
+    assert_eq!(forged.signature_fault(&[eve.public_key()]), None);
+    run(
+        &world,
+        &format!(
+            "UPDATE checkpoints SET signed_by = '{}', signature = '{}'",
+            forged.signed_by, forged.signature
+        ),
+    )
+    .await;
+    for statement in ["SELECT 1", "DELETE FROM server_keys"] {
+        run(&world, statement).await;
+        let found = ada.get(&format!("/intents/{id}/events/verify")).await.ok();
+        assert_eq!(named(&found, "checkpoint_id"), [json!(forged.checkpoint_id)], "{statement}");
+    }
+    admin.post(&anchor, json!({ "provider": "w", "reference": "r" })).await.refused(422, "unprocessable");
     world.end().await;
 }
 

@@ -96,8 +96,9 @@ proptest! {
         let checkpoints: Vec<Checkpoint> = (0..).zip(&places).map(|(id, place)| taken(&lines[..=place.index(lines.len())], id)).collect();
         prop_assert_eq!(verify(log(), &lines, &checkpoints, &[]), []);
         prop_assert_eq!(verify(log(), &lines, &checkpoints, &[server().public_key()]), []);
-        let stranger = Signer::from_seed(&[8; 32]).public_key();
-        prop_assert_eq!(verify(log(), &lines, &checkpoints, &[stranger]).len(), checkpoints.len());
+        let stranger = Signer::from_seed(&[8; 32]);
+        prop_assert_eq!(verify(log(), &lines, &checkpoints, &[stranger.public_key()]).len(), checkpoints.len());
+        prop_assert!(checkpoints[0].clone().anchored(anchor(), &stranger).is_err(), "another's word is not signed again");
         prop_assert_eq!(verify(IntentId::HOUSE, &lines, &checkpoints, &[]).len(), checkpoints.len());
         let anchored = checkpoints[0].clone().anchored(anchor(), &server()).unwrap();
         prop_assert_eq!(&anchored.merkle_root, &checkpoints[0].merkle_root);
