@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use entente_core::signatures::{Signer, parse_seed};
+
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -72,6 +74,10 @@ pub struct Config {
     pub message_retention: Option<Duration>,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// The key that the server signs with; `None` for the one that the database keeps.
+    pub signing_key: Option<Signer>,
+    /// After how many events a log gets a checkpoint by itself; `None` never.
+    pub checkpoint_every: Option<i64>,
     /// Writers of the group commit: transactions that may be under way at once.
     pub commit_writers: usize,
     /// How often a silent stream gets a comment.
@@ -140,6 +146,16 @@ impl Reader<'_> {
             ));
         }
         Some(Collector { endpoint, headers: headers.unwrap_or_default(), ratio })
+    }
+
+    /// A seed in base64. The value is a secret, and in no message.
+    fn signing_key(&mut self, name: &str) -> Option<Signer> {
+        let seed = parse_seed(&self.text(name)?);
+        if seed.is_none() {
+            self.faults
+                .push(format!("{name}: must be 32 bytes in base64 (`openssl rand -base64 32` makes them)"));
+        }
+        seed.map(|seed| Signer::from_seed(&seed))
     }
 
     fn seconds(&mut self, name: &str, default: u64, most: u64) -> Duration {
@@ -235,6 +251,14 @@ impl Config {
                         (1..=8_760).contains(n)
                     }),
             ),
+            signing_key: from.signing_key("ENTENTE_SIGNING_KEY"),
+            checkpoint_every: Some(from.parsed(
+                "ENTENTE_CHECKPOINT_EVERY",
+                0,
+                "0 (never) or a number of events from 10 to 1000000000",
+                |n| *n == 0 || (10..=1_000_000_000).contains(n),
+            ))
+            .filter(|every| *every > 0),
             // Half the cores: PostgreSQL needs the others, and fewer writers make larger batches.
             commit_writers: from.parsed(
                 "ENTENTE_COMMIT_WRITERS",

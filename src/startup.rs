@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
-use crate::app::{AppError, Ctx, Grants, Settings, keys};
+use crate::app::{AppError, Ctx, Grants, Settings, keys, server_keys};
 use crate::background;
 use crate::config::Config;
 use crate::environment::{OsChance, SystemClock};
@@ -158,6 +158,7 @@ impl Server {
         wait_for(&house).await?;
         db::migrate::run(&house).await?;
 
+        let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
         let tasks = Tasks::new();
         let ctx = Ctx {
             pool: house.clone(),
@@ -169,6 +170,7 @@ impl Server {
             grants: Arc::new(Grants::default()),
             homes: Arc::default(),
             beats: Arc::default(),
+            server_keys: Arc::new(server_keys),
             turns: Arc::default(),
         };
         keys::refresh(&ctx).await?;
@@ -261,6 +263,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         audit_event_type: config.audit_event_type.clone(),
         message_retention: config.message_retention,
         idempotency_window: config.idempotency_window,
+        checkpoint_every: config.checkpoint_every,
         seeded_keys,
     }
 }

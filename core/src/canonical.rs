@@ -6,11 +6,74 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Serialize;
-use serde_json::Value;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::refusal::{Code, Refusal};
+
+/// A JSON value in which no object has a member twice: every reader takes it for the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unambiguous(pub Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader).map(Self)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, is: bool) -> Result<Value, E> {
+        Ok(Value::Bool(is))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Value, E> {
+        Number::from_f64(number).map(Value::Number).ok_or_else(|| E::custom("a number is out of range"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut read = Vec::new();
+        while let Some(Unambiguous(item)) = items.next_element()? {
+            read.push(item);
+        }
+        Ok(Value::Array(read))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut read = Map::new();
+        while let Some((name, Unambiguous(value))) = members.next_entry::<String, Unambiguous>()? {
+            if read.insert(name.clone(), value).is_some() {
+                return Err(A::Error::custom(format!("`{name}` is there twice")));
+            }
+        }
+        Ok(Value::Object(read))
+    }
+}
 
 /// A SHA-256 digest.
 pub type Digest = [u8; 32];

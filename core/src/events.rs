@@ -1,5 +1,5 @@
-//! Events and the chain they form (RFC-0001, RFC-0019): what an entry of a log is, how it is sealed, how a log is
-//! verified.
+//! Events and the chain they form (RFC-0001, RFC-0019): what an entry of a log is, and how it is sealed. How a log is
+//! verified is [`crate::chains`].
 //!
 //! Every intent has one line of numbers ([`Tail`]) that its messages, events and receipts take their place in. The
 //! events among them are also a hash chain with a count of its own, from 1 and without gaps.
@@ -76,6 +76,9 @@ pub struct Event {
     pub parent_event_id: Option<String>,
     /// RFC-0018: the actor's signature.
     pub proof: Option<Value>,
+    /// The server has checked that signature when the event came. Missing in what an older server kept for a retry.
+    #[serde(default)]
+    pub proof_verified: bool,
 }
 
 /// What is to be recorded.
@@ -95,6 +98,8 @@ pub struct Draft {
     pub parent_event_id: Option<String>,
     /// RFC-0018.
     pub proof: Option<Value>,
+    /// Whether that was checked, and is the actor's.
+    pub proof_verified: bool,
 }
 
 impl Draft {
@@ -113,6 +118,7 @@ impl Draft {
             trace_id: None,
             parent_event_id: None,
             proof: None,
+            proof_verified: false,
         }
     }
 }
@@ -184,6 +190,7 @@ pub fn seal(draft: Draft, tail: &mut Tail, intent_id: IntentId, id: EventId, now
         trace_id: draft.trace_id,
         parent_event_id: draft.parent_event_id,
         proof: draft.proof,
+        proof_verified: draft.proof_verified,
     };
     event.event_hash = hash(&event);
     tail.head = Some(event.event_hash);
@@ -230,6 +237,9 @@ pub struct Sealed {
     /// As [`Event::proof`].
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub proof: Option<Value>,
+    /// Present and true when the server has checked the proof.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "given_true")]
+    pub proof_verified: bool,
 }
 
 /// Reads a member that is left out when there is nothing to say.
@@ -259,6 +269,7 @@ impl From<&Event> for Sealed {
             trace_id: event.trace_id.clone(),
             parent_event_id: event.parent_event_id.clone(),
             proof: event.proof.clone(),
+            proof_verified: event.proof_verified,
         }
     }
 }
@@ -269,66 +280,8 @@ pub fn hash(event: &Event) -> Digest {
     sealed_hash(&Sealed { event_hash: None, ..Sealed::from(event) })
 }
 
-fn sealed_hash(bare: &Sealed) -> Digest {
+/// The hash of an event in the form without one.
+pub(crate) fn sealed_hash(bare: &Sealed) -> Digest {
     // A `Sealed` is made of strings, numbers and JSON values: it always has a canonical form.
     sha256(canonical::text(bare).unwrap_or_default())
-}
-
-/// Something that is wrong with a chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Break {
-    /// The event at fault, by its sequence.
-    pub sequence: i64,
-    /// Its id.
-    pub event_id: EventId,
-    /// What is wrong.
-    #[schema(example = "the event's content does not give its hash")]
-    pub reason: String,
-}
-
-/// Verifies a chain: every event in its place, linked to the one before it, and with the hash that its content gives.
-/// Answers with every fault found; a chain without any is whole. `first` is the sequence that the first event must
-/// have, `previous` the hash that it must link to.
-#[must_use]
-pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Break> {
-    let mut breaks = Vec::new();
-    let mut expected = Some(first);
-    let mut previous = previous.map(str::to_owned);
-    for event in events {
-        let mut fault = |reason: &str| {
-            breaks.push(Break { sequence: event.sequence, event_id: event.id, reason: reason.to_owned() });
-        };
-        if Some(event.sequence) != expected {
-            fault("its sequence does not follow the event before it: one is missing, added or moved");
-        }
-        if event.previous_event_hash != previous {
-            fault("it does not link to the hash of the event before it");
-        }
-        let content = canonical::show(&sealed_hash(&Sealed { event_hash: None, ..event.clone() }));
-        if event.event_hash.as_ref() != Some(&content) {
-            fault("its content does not give its hash: it was changed after it was recorded");
-        }
-        expected = event.sequence.checked_add(1);
-        previous.clone_from(&event.event_hash);
-    }
-    breaks
-}
-
-/// The fault at the end of a chain, if there is one: it must end with event `sequence`, whose hash is `head`. What was cut
-/// off at the end, or put there instead, shows nowhere else. A chain of which nothing is left is accused under the nil id.
-#[must_use]
-pub fn verify_end(events: &[Sealed], sequence: i64, head: Option<&str>) -> Option<Break> {
-    let last = events.last();
-    let (end, hash) = last.map_or((0, None), |event| (event.sequence, event.event_hash.as_deref()));
-    let reason = if end < sequence {
-        format!("the log ends here, but event {sequence} was recorded: its end is missing")
-    } else if end > sequence {
-        format!("event {sequence} was the last that was recorded: this was added")
-    } else if hash != head {
-        "it does not have the hash of the last event that was recorded".to_owned()
-    } else {
-        return None;
-    };
-    let event_id = last.map_or(EventId::from(uuid::Uuid::nil()), |event| event.id);
-    Some(Break { sequence: end, event_id, reason })
 }

@@ -1,14 +1,26 @@
-//! The export of one intent, and its verification with nothing but the file (RFC-0019).
+//! The export of one intent, and its verification with nothing but the file (RFC-0019). What the server says of the file as
+//! a whole is its [`crate::seals::Seal`].
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
-use crate::canonical;
+use crate::canonical::{self, Unambiguous};
+use crate::chains::{Break, verify, verify_end};
+use crate::checkpoints::{self, Checkpoint};
 use crate::clock::{Timestamp, parse, rfc3339};
-use crate::events::{Break, Event, Sealed, Tail, verify, verify_end};
+use crate::events::{Event, Sealed, Tail};
+use crate::identities::Identity;
 use crate::intents::{Intent, replay};
+use crate::proofs;
+use crate::seals::Seal;
+use crate::signatures::{PublicKey, Signer};
 
 /// The name and version of the file's form.
-pub const FORMAT: &str = "entente-export/1";
+pub const FORMAT: &str = "entente-export/2";
+
+/// The form before it, which is still read: without checkpoints, identities and a seal.
+pub const FORMAT_1: &str = "entente-export/1";
 
 /// One intent with its whole log. A file with a member that is none of these is not read: nothing would vouch for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +38,20 @@ pub struct Export {
     pub head: Option<String>,
     /// Its log, oldest first.
     pub events: Vec<Sealed>,
+    /// The checkpoints that were taken of the log.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub checkpoints: Option<Vec<Checkpoint>>,
+    /// The identities of those whose proofs the server has checked.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub identities: Option<Vec<Identity>>,
+    /// The server's signature over all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub seal: Option<Seal>,
+}
+
+/// Reads a member that is left out when the form has none.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(member).map(Some)
 }
 
 /// What a verification found.
@@ -37,17 +63,23 @@ pub struct Report {
     pub event_count: usize,
     /// The hash of the last event: two exports that agree in it agree in everything before it.
     pub head: Option<String>,
-    /// What is wrong with the chain.
+    /// How many checkpoints it was compared with.
+    pub checkpoint_count: usize,
+    /// The server key that signed the file, as a `did:key`; `None` for a file of the form without a signature.
+    pub signed_by: Option<String>,
+    /// What is wrong with the chain, the checkpoints and the proofs.
     pub breaks: Vec<Break>,
     /// Where the intent is not what its log makes of it.
     pub contradictions: Vec<String>,
+    /// What of the file the server did not sign.
+    pub unsigned: Vec<String>,
 }
 
 impl Report {
     /// Whether everything is as it should be.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.breaks.is_empty() && self.contradictions.is_empty()
+        self.breaks.is_empty() && self.contradictions.is_empty() && self.unsigned.is_empty()
     }
 }
 
@@ -58,7 +90,17 @@ impl Export {
         let events: Vec<Sealed> = events.iter().map(Sealed::from).collect();
         let (event_count, head) =
             events.last().map_or((0, None), |last| (last.sequence, last.event_hash.clone()));
-        Self { format: FORMAT.to_owned(), exported_at: rfc3339(now), intent, event_count, head, events }
+        Self {
+            format: FORMAT.to_owned(),
+            exported_at: rfc3339(now),
+            intent,
+            event_count,
+            head,
+            events,
+            checkpoints: Some(Vec::new()),
+            identities: Some(Vec::new()),
+            seal: None,
+        }
     }
 
     /// The export of a log that must end where its line says.
@@ -67,13 +109,59 @@ impl Export {
         Self { event_count: tail.sequence, head: tail.head.as_ref().map(canonical::show), ..self }
     }
 
-    /// Verifies the chain and its end, and that the log makes the intent what it is.
+    /// The export with the checkpoints of its log, and the identities of those whose proofs were checked.
+    #[must_use]
+    pub fn vouched_for(self, checkpoints: Vec<Checkpoint>, identities: Vec<Identity>) -> Self {
+        Self { checkpoints: Some(checkpoints), identities: Some(identities), ..self }
+    }
+
+    /// The export with the server's signature.
+    #[must_use]
+    pub fn sealed(self, signer: &Signer) -> Self {
+        let bare = Self { seal: None, ..self };
+        let seal = Seal::over(&members(&bare), signer);
+        Self { seal: Some(seal), ..bare }
+    }
+
+    /// Verifies everything that the file says about itself: see [`Self::verify_file`].
     #[must_use]
     pub fn verify(&self) -> Report {
-        let mut contradictions = Vec::new();
-        if self.format != FORMAT {
-            contradictions.push(format!("the format is `{}`, this verifier reads `{FORMAT}`", self.format));
-        }
+        self.verdict(&members(self), &[])
+    }
+
+    /// Verifies a file: the chain and its end; that the log makes the intent what it is; that it gives the roots of its
+    /// checkpoints; that the proofs are by the keys of their actors; and that the server signed all of it, letter by letter.
+    /// `trusted` are the server's keys as they are known from elsewhere; without any, every file vouches for its own.
+    ///
+    /// # Errors
+    /// The text is no export. The word says what is wrong, and where.
+    pub fn verify_file(text: &[u8], trusted: &[PublicKey]) -> Result<Report, String> {
+        let Unambiguous(file) = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        let Value::Object(members) = file else { return Err("it is no JSON object".to_owned()) };
+        let export = Self::read(&members)?;
+        Ok(export.verdict(&members, trusted))
+    }
+
+    /// Reads the members of a file; where one cannot be read, its name and place are said.
+    fn read(members: &Map<String, Value>) -> Result<Self, String> {
+        let event = |value: &Value| {
+            let place = value.get("sequence").unwrap_or(&Value::Null).to_string();
+            (place, serde_json::from_value::<Sealed>(value.clone()).err())
+        };
+        let checkpoint = |value: &Value| {
+            let place = value.get("checkpoint_id").unwrap_or(&Value::Null).to_string();
+            (place, serde_json::from_value::<Checkpoint>(value.clone()).err())
+        };
+        first_fault(members, "events", event)?;
+        first_fault(members, "checkpoints", checkpoint)?;
+        readable::<Intent>(members, "intent")?;
+        readable::<Vec<Identity>>(members, "identities")?;
+        readable::<Seal>(members, "seal")?;
+        serde_json::from_value(Value::Object(members.clone())).map_err(|e| e.to_string())
+    }
+
+    fn verdict(&self, members: &Map<String, Value>, trusted: &[PublicKey]) -> Report {
+        let mut contradictions: Vec<String> = self.form_fault().into_iter().collect();
         match self.events.iter().try_fold(None, |intent, sealed| replay(intent, &opened(sealed)?)) {
             Ok(Some(made)) => contradictions.extend(differences(&self.intent, &made)),
             Ok(None) => contradictions.push("the log does not begin with the intent's creation".to_owned()),
@@ -81,14 +169,69 @@ impl Export {
         }
         let mut breaks = verify(&self.events, 1, None);
         breaks.extend(verify_end(&self.events, self.event_count, self.head.as_deref()));
+        let checkpoints = self.checkpoints.as_deref().unwrap_or_default();
+        breaks.extend(checkpoints::verify(self.intent.id, &self.events, checkpoints, trusted));
+        breaks.extend(proofs::verify(&self.events, self.identities.as_deref().unwrap_or_default()));
+        let unsigned = match &self.seal {
+            Some(seal) => seal.faults(members, trusted),
+            None if trusted.is_empty() => Vec::new(),
+            None => vec!["the file has no signature of the server".to_owned()],
+        };
         Report {
             intent_id: self.intent.id.to_string(),
             event_count: self.events.len(),
             head: self.events.last().and_then(|event| event.event_hash.clone()),
+            checkpoint_count: checkpoints.len(),
+            signed_by: self.seal.as_ref().map(|seal| seal.signed_by.clone()),
             breaks,
             contradictions,
+            unsigned,
         }
     }
+
+    /// What is wrong with the form: each has its members, and no others.
+    fn form_fault(&self) -> Option<String> {
+        let parts = [self.checkpoints.is_some(), self.identities.is_some(), self.seal.is_some()];
+        match self.format.as_str() {
+            FORMAT if parts == [true; 3] => None,
+            FORMAT_1 if parts == [false; 3] => None,
+            FORMAT | FORMAT_1 => Some(format!(
+                "a file of the format `{}` has other members: one was taken away or added",
+                self.format
+            )),
+            other => {
+                Some(format!("the format is `{other}`, this verifier reads `{FORMAT}` and `{FORMAT_1}`"))
+            }
+        }
+    }
+}
+
+/// The members of a file, but for its seal.
+fn members(export: &Export) -> Map<String, Value> {
+    match serde_json::to_value(export) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}
+
+/// The first item of a list that cannot be read, by its place and what is wrong with it.
+fn first_fault(
+    members: &Map<String, Value>,
+    list: &str,
+    read: impl Fn(&Value) -> (String, Option<serde_json::Error>),
+) -> Result<(), String> {
+    let Some(Value::Array(items)) = members.get(list) else { return Ok(()) };
+    for (at, item) in items.iter().enumerate() {
+        if let (place, Some(fault)) = read(item) {
+            return Err(format!("`{list}[{at}]` ({place}): {fault}"));
+        }
+    }
+    Ok(())
+}
+
+fn readable<T: DeserializeOwned>(members: &Map<String, Value>, member: &str) -> Result<(), String> {
+    let Some(value) = members.get(member) else { return Ok(()) };
+    serde_json::from_value::<T>(value.clone()).map_err(|e| format!("`{member}`: {e}")).map(drop)
 }
 
 fn opened(sealed: &Sealed) -> Result<Event, String> {
@@ -109,6 +252,7 @@ fn opened(sealed: &Sealed) -> Result<Event, String> {
         trace_id: None,
         parent_event_id: None,
         proof: None,
+        proof_verified: false,
     })
 }
 

@@ -57,6 +57,8 @@ codes! {
     AccessClosed = "access_closed";
     /// The channel admits only its members (RFC-0021 §5).
     NotAMember = "not_a_member";
+    /// The signature is not one by the key that it has to be by (RFC-0018).
+    BadSignature = "bad_signature";
     /// It does not exist, or the caller may not know that it does.
     NotFound = "not_found";
     /// The path exists, the method does not.
@@ -73,6 +75,8 @@ codes! {
     AlreadyExists = "already_exists";
     /// Another agent has the task, or a later claim than the one named; take another task.
     ClaimConflict = "claim_conflict";
+    /// The agent has an Ed25519 key in force; rotate or revoke it (RFC-0018).
+    IdentityExists = "identity_exists";
     /// The channel is closed; nothing can be sent there any more.
     ChannelClosed = "channel_closed";
     /// The message has expired; it can be neither read nor answered.
@@ -97,6 +101,8 @@ codes! {
     AlreadyExpired = "already_expired";
     /// A response must answer a request of the same channel (RFC-0021 §2.3).
     NotARequest = "not_a_request";
+    /// The proof on an event or a message is not one by its actor's key (RFC-0018).
+    BadProof = "bad_proof";
     /// Nobody would receive the message: no agent holds the role on this channel.
     NoRecipient = "no_recipient";
     /// The transition is not one that the state machine has (RFC-0001 with the strict setting, RFC-0012).

@@ -2,16 +2,18 @@
 //! whole is `chains.rs`.
 
 use entente_core::access::Level;
+use entente_core::chains::Break;
 use entente_core::clock::Timestamp;
-use entente_core::events::{Break, Draft, Event, check_posted};
+use entente_core::events::{Draft, Event, check_posted};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
+use entente_core::proofs::judge_event;
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::lines::{Line, digest};
-use super::{AppError, Caller, Ctx, Outcome, idempotency, seats};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, identities, seats};
 use crate::feed::Place;
 
 /// Which events of an intent to list.
@@ -48,7 +50,7 @@ pub async fn append(
     ctx: &Ctx,
     caller: &Caller,
     intent_id: IntentId,
-    draft: Draft,
+    mut draft: Draft,
     once: Option<&Idempotency>,
 ) -> Outcome<Event> {
     caller.require(Scope::IntentsWrite)?;
@@ -59,6 +61,11 @@ pub async fn append(
         return Ok(done);
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    if draft.proof.is_some() {
+        let known = identities::load(&mut tx, &draft.actor).await?;
+        draft.proof_verified =
+            judge_event(intent_id, &draft, known.as_ref(), line.now(), ctx.settings.strict)?;
+    }
     line.record(ctx, draft);
     line.save(&mut tx).await?;
     let Some(event) = line.recorded.pop() else {
@@ -94,6 +101,7 @@ struct Row {
     trace_id: Option<String>,
     parent_event_id: Option<String>,
     proof: Option<String>,
+    proof_verified: bool,
     xid: i64,
 }
 
@@ -123,6 +131,7 @@ impl TryFrom<Row> for Event {
             trace_id: row.trace_id,
             parent_event_id: row.parent_event_id,
             proof: row.proof.as_deref().map(serde_json::from_str::<Value>).transpose()?,
+            proof_verified: row.proof_verified,
         })
     }
 }
@@ -137,7 +146,7 @@ pub(crate) async fn page(
         Row,
         "-- events::page
          SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, xid
+                posted, trace_id, parent_event_id, proof, proof_verified, xid
          FROM events
          WHERE intent_id = $1
            AND ($2::text IS NULL OR event_type = $2)
@@ -169,7 +178,7 @@ pub(crate) async fn of_trace(
         Row,
         "-- events::of_trace
          SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
-                e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof, e.xid
+                e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof, e.proof_verified, e.xid
          FROM events e
          LEFT JOIN intents i ON i.id = e.intent_id
          LEFT JOIN acls a ON a.intent_id = e.intent_id
@@ -206,7 +215,7 @@ pub(crate) async fn stored(
         Row,
         "-- events::all
          SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, xid
+                posted, trace_id, parent_event_id, proof, proof_verified, xid
          FROM events WHERE intent_id = $1 ORDER BY seq",
         intent_id.uuid()
     )
@@ -214,7 +223,12 @@ pub(crate) async fn stored(
     .await?;
     let read = |row: Row| {
         let (sequence, event_id) = (row.sequence, row.id.into());
-        Event::try_from(row).map_err(|e| Break { sequence, event_id, reason: e.to_string() })
+        Event::try_from(row).map_err(|e| Break {
+            sequence,
+            event_id,
+            checkpoint_id: None,
+            reason: e.to_string(),
+        })
     };
     Ok(rows.into_iter().map(read).collect())
 }
@@ -229,7 +243,7 @@ pub(crate) async fn changes_before(
         Row,
         "-- events::changes_before
          SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, xid
+                posted, trace_id, parent_event_id, proof, proof_verified, xid
          FROM events
          WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed') AND seq < $2
            AND NOT posted
@@ -254,7 +268,7 @@ pub(crate) async fn of_line(
         Row,
         "-- events::of_line
          SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, xid
+                posted, trace_id, parent_event_id, proof, proof_verified, xid
          FROM events WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
         intent_id.uuid(),
         after,
@@ -277,7 +291,7 @@ pub(crate) async fn of_house(
         Row,
         "-- events::of_house
          SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, xid
+                posted, trace_id, parent_event_id, proof, proof_verified, xid
          FROM events
          WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
          ORDER BY xid, intent_id, seq LIMIT $5",

@@ -3,7 +3,6 @@
 use entente_core::access::Level;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
-use entente_core::export::Export;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::intents::{
@@ -16,7 +15,7 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, events, idempotency, leases, not_found, seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, idempotency, leases, not_found, seats, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -208,26 +207,6 @@ pub async fn set_status(
     tx.commit().await?;
     ctx.feed.news(id);
     Ok(next)
-}
-
-/// One intent with its whole log, for `entente verify`.
-///
-/// # Errors
-/// It is not there or not readable.
-pub async fn export(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export> {
-    caller.require(Scope::IntentsRead)?;
-    // Under the intent's lock, so that the intent and its log are of one moment.
-    let mut tx = ctx.begin(&[id]).await?;
-    seats::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
-    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let log = events::all(&mut tx, id).await?;
-    let end = super::lines::tails(&mut tx, &[id]).await?.pop();
-    tx.commit().await?;
-    let export = Export::new(intent, &log, ctx.now());
-    Ok(match end {
-        Some((_, tail)) => export.ending_at(&tail),
-        None => export,
-    })
 }
 
 struct Row {

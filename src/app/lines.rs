@@ -164,9 +164,9 @@ async fn insert(conn: &mut PgConnection, events: &[Event]) -> Outcome<()> {
     sqlx::query!(
         "-- lines::insert
          INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash,
-                             event_hash, posted, trace_id, parent_event_id, proof)
+                             event_hash, posted, trace_id, parent_event_id, proof, proof_verified)
          SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::text[], $7::text[],
-             $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[], $12::text[], $13::text[], $14::text[])",
+             $8::timestamptz[], $9::bytea[], $10::bytea[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::boolean[])",
         &column(|event| event.intent_id.uuid()),
         &events.iter().map(|event| event.seq).collect::<Vec<_>>(),
         &events.iter().map(|event| event.sequence).collect::<Vec<_>>(),
@@ -180,7 +180,8 @@ async fn insert(conn: &mut PgConnection, events: &[Event]) -> Outcome<()> {
         &events.iter().map(|event| event.posted).collect::<Vec<_>>(),
         &optional(|event| event.trace_id.as_deref()) as &[Option<&str>],
         &optional(|event| event.parent_event_id.as_deref()) as &[Option<&str>],
-        &proofs as &[Option<String>]
+        &proofs as &[Option<String>],
+        &events.iter().map(|event| event.proof_verified).collect::<Vec<_>>()
     )
     .execute(conn)
     .await?;

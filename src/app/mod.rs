@@ -15,11 +15,14 @@ pub mod authentication;
 pub mod caller;
 pub mod chains;
 pub mod channels;
+pub mod checkpoints;
 pub mod departures;
 pub mod diagnosis;
 pub mod events;
+pub mod exports;
 pub mod heartbeats;
 pub mod idempotency;
+pub mod identities;
 pub mod intents;
 pub mod keys;
 pub mod leases;
@@ -30,10 +33,12 @@ pub mod pending;
 pub mod places;
 pub mod plans;
 pub mod principals;
+pub mod proofs;
 pub mod receipts;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
+pub mod server_keys;
 pub mod streams;
 pub mod tasks;
 pub mod traces;
@@ -54,6 +59,7 @@ use crate::telemetry::Metrics;
 
 pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use heartbeats::Beats;
+pub use server_keys::ServerKeys;
 pub use turns::Turns;
 pub use visits::Homes;
 
@@ -68,6 +74,8 @@ pub struct Settings {
     pub message_retention: Option<Duration>,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// After how many events a log gets a checkpoint by itself; `None` never (RFC-0019).
+    pub checkpoint_every: Option<i64>,
     /// Whether keys that are not of the usual form are looked up: only `entente dev` has such, seeded ones.
     pub seeded_keys: bool,
 }
@@ -93,6 +101,8 @@ pub struct Ctx {
     pub homes: Arc<Homes>,
     /// Heartbeats that were heard and not yet written.
     pub beats: Arc<Beats>,
+    /// What the server signs with.
+    pub server_keys: Arc<ServerKeys>,
     /// The last known version of intents that are followed.
     pub turns: Arc<Turns>,
 }

@@ -7,7 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, leases, pending, tasks,
+    Ctx, Outcome, access, channels, checkpoints, departures, heartbeats, idempotency, keys, leases, pending,
+    tasks,
 };
 use crate::telemetry::SweepLabels;
 
@@ -34,6 +35,8 @@ pub enum Sweep {
     Access,
     /// Leases that have run out.
     Leases,
+    /// Logs that have grown enough for a checkpoint.
+    Checkpoints,
     /// Heartbeats that were heard.
     Heartbeats,
     /// Agents that have fallen silent.
@@ -48,7 +51,7 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Messages,
         Self::Tasks,
         Self::Channels,
@@ -61,6 +64,7 @@ impl Sweep {
         Self::Drains,
         Self::KeyUses,
         Self::Idempotency,
+        Self::Checkpoints,
     ];
 
     /// Its name in metrics and logs.
@@ -74,6 +78,7 @@ impl Sweep {
             Self::Purges => "purges",
             Self::Access => "access",
             Self::Leases => "leases",
+            Self::Checkpoints => "checkpoints",
             Self::Heartbeats => "heartbeats",
             Self::Silence => "silence",
             Self::Drains => "drains",
@@ -90,7 +95,7 @@ impl Sweep {
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses => 20,
-            Self::Idempotency => 240,
+            Self::Idempotency | Self::Checkpoints => 240,
         }
     }
 
@@ -107,6 +112,7 @@ impl Sweep {
             Self::Purges => channels::purge(ctx, BATCH).await,
             Self::Access => access::expire_entries(ctx, BATCH).await,
             Self::Leases => leases::expire_due(ctx, BATCH).await,
+            Self::Checkpoints => checkpoints::take_due(ctx, BATCH).await,
             Self::Heartbeats => heartbeats::flush_beats(ctx).await,
             Self::Silence => heartbeats::note_silence(ctx, BATCH).await,
             Self::Drains => departures::finish_drains(ctx, BATCH).await,

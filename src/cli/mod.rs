@@ -3,6 +3,7 @@
 
 mod agents;
 mod channels;
+mod checkpoints;
 mod database;
 mod demo;
 mod intents;
@@ -47,6 +48,10 @@ enum Command {
     Whoami(principals::Whoami),
     #[command(name = "agent")]
     Agents(agents::Agents),
+    #[command(name = "identity")]
+    Identities(checkpoints::Identities),
+    #[command(name = "checkpoint")]
+    Checkpoints(checkpoints::Checkpoints),
     #[command(name = "intent")]
     Intents(intents::Intents),
     #[command(name = "channel")]
@@ -87,6 +92,8 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Keys(keys) => keys.run().await,
         Command::Whoami(whoami) => whoami.run().await,
         Command::Agents(agents) => agents.run().await,
+        Command::Identities(identities) => identities.run().await,
+        Command::Checkpoints(checkpoints) => checkpoints.run().await,
         Command::Intents(intents) => intents.run().await,
         Command::Channels(channels) => channels.run().await,
         Command::Leases(leases) => leases.run().await,

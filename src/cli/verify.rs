@@ -1,69 +1,89 @@
 //! `entente verify`: checks an exported intent without a server, and `entente openapi`: prints the document.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use entente_core::export::{Export, Report};
+use entente_core::signatures::PublicKey;
 
 use super::Done;
 use super::output::print_json;
 use crate::http::openapi::Document;
 
-/// Check an exported intent: its hash chain, and that its log makes it what it is
+/// Check an exported intent: its hash chain, its checkpoints, the proofs in it, that its log makes it what it is, and that
+/// the server signed all of it
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// What `entente intent export` wrote; `-` for standard input
     file: PathBuf,
+    /// The server's key, as you noted it from `GET /api/v1/server/keys`; repeatable. Without it a file vouches for its own
+    #[arg(long = "server-key", value_name = "DID", value_parser = read_key)]
+    server_keys: Vec<PublicKey>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
+fn read_key(text: &str) -> Result<PublicKey, String> {
+    let key = PublicKey::of_did(text).or_else(|_no| PublicKey::parse(text));
+    key.map_err(|e| format!("{e}; it begins with `did:key:z6Mk` or with `ed25519:`"))
+}
+
 impl Verify {
     pub(super) fn run(&self) -> Done {
-        let from: Box<dyn Read> = if self.file == Path::new("-") {
-            Box::new(io::stdin().lock())
+        let mut text = Vec::new();
+        if self.file == Path::new("-") {
+            io::stdin().lock().read_to_end(&mut text)?;
         } else {
-            Box::new(File::open(&self.file).map_err(|e| format!("{}: {e}", self.file.display()))?)
-        };
-        let export: Export = serde_json::from_reader(BufReader::new(from)).map_err(|e| {
+            let open = File::open(&self.file).and_then(|mut file| file.read_to_end(&mut text));
+            open.map_err(|e| format!("{}: {e}", self.file.display()))?;
+        }
+        let report = Export::verify_file(&text, &self.server_keys).map_err(|e| {
             format!(
                 "{} is no export of an intent ({e}). `entente intent export` writes one",
                 self.file.display()
             )
         })?;
-        let report = export.verify();
         if self.json {
             print_json(&serde_json::to_value(&report)?)?;
         } else {
-            print(&report)?;
+            self.print(&report)?;
         }
         if report.is_clean() {
             return Ok(());
         }
         Err("the export is not what the server wrote, or the server's log was changed".into())
     }
-}
 
-fn print(report: &Report) -> Done {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}: {} events", report.intent_id, report.event_count)?;
-    for fault in &report.breaks {
-        writeln!(out, "  event {}: {}", fault.sequence, fault.reason)?;
+    fn print(&self, report: &Report) -> Done {
+        let mut out = io::stdout().lock();
+        let (events, checkpoints) = (report.event_count, report.checkpoint_count);
+        writeln!(out, "{}: {events} events, {checkpoints} checkpoints", report.intent_id)?;
+        for fault in &report.breaks {
+            writeln!(out, "  event {}: {}", fault.sequence, fault.reason)?;
+        }
+        for fault in report.contradictions.iter().chain(&report.unsigned) {
+            writeln!(out, "  {fault}")?;
+        }
+        if !report.is_clean() {
+            return Ok(());
+        }
+        let head = report.head.as_deref().unwrap_or("-");
+        writeln!(out, "every event is in its place and unchanged; head {head}")?;
+        match &report.signed_by {
+            Some(key) if self.server_keys.is_empty() => {
+                writeln!(
+                    out,
+                    "signed by {key}; compare that with the server's, or give it with --server-key"
+                )?;
+            }
+            Some(key) => writeln!(out, "signed by the server, {key}")?,
+            None => writeln!(out, "not signed: the file is of an older form")?,
+        }
+        Ok(())
     }
-    for fault in &report.contradictions {
-        writeln!(out, "  {fault}")?;
-    }
-    if report.is_clean() {
-        writeln!(
-            out,
-            "every event is in its place and unchanged; head {}",
-            report.head.as_deref().unwrap_or("-")
-        )?;
-    }
-    Ok(())
 }
 
 /// Prints the OpenAPI document.

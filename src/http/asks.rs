@@ -18,6 +18,7 @@ use super::error::Reply;
 use super::messages::MessageBody;
 use super::{Doors, ok};
 use crate::app::asks::{self, AskEnd, Want};
+use crate::app::proofs;
 use crate::app::sends::Command;
 use crate::app::visits::home;
 
@@ -127,6 +128,7 @@ async fn ask(
     };
     let _place = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
+    proofs::check(&doors.ctx, channel_id, &draft).await?;
     let command = Command {
         channel_id,
         intent_id,

@@ -19,6 +19,7 @@ use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::messages::{MessageBody, SendBody};
 use super::{Doors, json};
+use crate::app::proofs;
 use crate::app::sends::Command;
 use crate::app::visits::home;
 
@@ -91,7 +92,13 @@ async fn send_batch(
     let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
     for (index, raw) in items.iter().enumerate() {
         let text = raw.get().as_bytes();
-        match parse::<SendBody>(text).and_then(|body| Ok(body.draft(&doors, &asker)?)) {
+        let draft = match parse::<SendBody>(text).and_then(|body| Ok(body.draft(&doors, &asker)?)) {
+            Ok(draft) => {
+                proofs::check(&doors.ctx, channel_id, &draft).await.map(|()| draft).map_err(Problem::from)
+            }
+            Err(problem) => Err(problem),
+        };
+        match draft {
             Ok(draft) => {
                 let principal = asker.caller.principal().to_owned();
                 let once = once.as_ref().map(|once| once.item(index, text));

@@ -139,9 +139,12 @@ pub fn status(code: Code) -> StatusCode {
         Code::InvalidJson | Code::IfMatchRequired => StatusCode::BAD_REQUEST,
         Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Code::ScopeMissing | Code::MayNotActAs | Code::Forbidden | Code::AccessClosed | Code::NotAMember => {
-            StatusCode::FORBIDDEN
-        }
+        Code::ScopeMissing
+        | Code::MayNotActAs
+        | Code::Forbidden
+        | Code::AccessClosed
+        | Code::NotAMember
+        | Code::BadSignature => StatusCode::FORBIDDEN,
         Code::NotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::Gone => StatusCode::GONE,
@@ -150,6 +153,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::AlreadyRegistered
         | Code::AlreadyExists
         | Code::ClaimConflict
+        | Code::IdentityExists
         | Code::ChannelClosed
         | Code::MessageExpired
         | Code::IntentResolved
@@ -165,6 +169,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::Unprocessable
         | Code::AlreadyExpired
         | Code::NotARequest
+        | Code::BadProof
         | Code::NoRecipient => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

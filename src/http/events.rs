@@ -2,8 +2,9 @@
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_core::canonical::show;
+use entente_core::chains::Break;
 use entente_core::clock;
-use entente_core::events::{Break, Draft, Event};
+use entente_core::events::{Draft, Event};
 use entente_core::ids::{EventId, IntentId};
 use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,9 @@ pub struct EventBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     proof: Option<&'a Value>,
+    /// Whether the server has checked that; left out when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof_verified: Option<bool>,
 }
 
 impl<'a> EventBody<'a> {
@@ -83,6 +87,7 @@ impl<'a> EventBody<'a> {
             trace_id: event.trace_id.as_deref(),
             parent_event_id: event.parent_event_id.as_deref(),
             proof: event.proof.as_ref(),
+            proof_verified: event.proof.is_some().then_some(event.proof_verified),
         }
     }
 }
@@ -103,7 +108,7 @@ struct AppendBody {
     trace_id: Option<String>,
     /// The event that caused it.
     parent_event_id: Option<String>,
-    /// The actor's signature (RFC-0018), kept as given.
+    /// The actor's signature (RFC-0018); checked when it is of the type `Ed25519Signature2026` and the actor has an identity.
     #[schema(value_type = Option<Object>)]
     proof: Option<Map<String, Value>>,
 }
@@ -135,6 +140,7 @@ async fn append(
         trace_id: said.trace_id,
         parent_event_id: said.parent_event_id,
         proof: said.proof.map(Value::Object),
+        proof_verified: false,
     };
     let event = events::append(&doors.ctx, &asker.caller, intent_id, draft, once.as_ref()).await?;
     ok(&EventBody::new(&event, asker.dialect))
@@ -197,6 +203,8 @@ pub struct VerificationBody {
     chain_valid: bool,
     /// The same, under the SDK's name.
     valid: bool,
+    /// How many checkpoints it was compared with.
+    checkpoint_count: usize,
     /// What is wrong.
     breaks: Vec<Break>,
     /// The events.
@@ -210,7 +218,10 @@ impl VerificationBody {
             .into_iter()
             .map(|event| VerifiedEvent {
                 sequence: event.sequence,
-                verified: !found.breaks.iter().any(|fault| fault.event_id == event.id),
+                verified: !found
+                    .breaks
+                    .iter()
+                    .any(|fault| fault.checkpoint_id.is_none() && fault.event_id == event.id),
                 event_hash: event.event_hash,
                 previous_event_hash: event.previous_event_hash,
             })
@@ -222,6 +233,7 @@ impl VerificationBody {
             last_sequence: events.last().map(|event| event.sequence),
             chain_valid: found.breaks.is_empty(),
             valid: found.breaks.is_empty(),
+            checkpoint_count: found.checkpoint_count,
             breaks: found.breaks,
             events,
         }
@@ -231,7 +243,7 @@ impl VerificationBody {
 /// Verify an intent's chain
 ///
 /// Every event in its place, linked to the one before it, with the hash that its content gives, and the last one where the
-/// log ended (RFC-0019).
+/// log ended; every checkpoint of it still true, and every proof that was checked still its actor's (RFC-0018, RFC-0019).
 #[utoipa::path(operation_id = "verify_events",
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "What was found", body = VerificationBody)))]

@@ -2,14 +2,17 @@
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use entente_core::checkpoints::Checkpoint;
 use entente_core::events::Sealed;
 use entente_core::export::Export;
+use entente_core::identities::Identity;
 use entente_core::ids::IntentId;
 use entente_core::intents::{Intent, IntentAsk, IntentStatus};
 use entente_core::keys::Dialect;
 use entente_core::limits::PAGE;
 use entente_core::patch::{Change, Patch};
 use entente_core::refusal::{Code, Refusal};
+use entente_core::seals::Seal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -20,7 +23,7 @@ use super::body::{Body, Query, id, if_match};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
-use crate::app::intents;
+use crate::app::{exports, intents};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config
@@ -323,7 +326,7 @@ async fn set_status(
 #[derive(Debug, Serialize, ToSchema)]
 struct ExportBody<'a> {
     /// The name and version of the form.
-    #[schema(example = "entente-export/1")]
+    #[schema(example = "entente-export/2")]
     format: String,
     /// When it was taken.
     exported_at: String,
@@ -337,6 +340,15 @@ struct ExportBody<'a> {
     /// Its log, oldest first, each event with its hash.
     #[schema(value_type = Vec<Object>)]
     events: Vec<Sealed>,
+    /// The checkpoints that were taken of it.
+    #[schema(value_type = Vec<Object>)]
+    checkpoints: Vec<Checkpoint>,
+    /// The identities of those whose proofs the server has checked.
+    #[schema(value_type = Vec<Object>)]
+    identities: Vec<Identity>,
+    /// The server's signature over all of it, member by member.
+    #[schema(value_type = Object)]
+    seal: Seal,
 }
 
 /// Export an intent
@@ -347,6 +359,6 @@ struct ExportBody<'a> {
     responses((status = 200, description = "The export", body = ExportBody)))]
 #[get("/intents/{intent_id}/export")]
 async fn export(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let export: Export = intents::export(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+    let export: Export = exports::of_intent(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
     super::ok(&export)
 }

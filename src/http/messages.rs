@@ -23,6 +23,7 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, ok};
 use crate::app::messages::{self, Filter, Page};
+use crate::app::proofs;
 use crate::app::sends::Command;
 use crate::app::visits::home;
 
@@ -100,7 +101,8 @@ pub(super) struct SendBody {
     /// What it says: an object of up to 256 KiB.
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
-    /// Hints for routing and tracing: an object of up to 16 KiB.
+    /// Hints for routing and tracing: an object of up to 16 KiB. A `proof` in it is checked when it is of the type
+    /// `Ed25519Signature2026` and the sender has an identity.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Box<RawValue>>,
     /// When it will be too late for it.
@@ -159,6 +161,7 @@ async fn deliver(
 ) -> Result<Arc<Message>, Problem> {
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
+    proofs::check(&doors.ctx, channel_id, &draft).await?;
     let principal = asker.caller.principal().to_owned();
     Ok(doors
         .sends
@@ -210,6 +213,7 @@ async fn send_by_name(
     let intent_id: IntentId = id("intent", &path.0)?;
     let once = body.once(&request)?;
     let draft = body.value.draft(&doors, &asker)?;
+    proofs::refuse_unplaced(&doors.ctx, &draft).await?;
     let message =
         doors.sends.send_by_name(&doors.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
     created(&MessageBody::new(&message, asker.dialect))

@@ -31,6 +31,8 @@ use super::{api, health};
         (name = "messages", description = "What they say (RFC-0021 §2 to §4)"),
         (name = "streams", description = "Hearing of it at once (server-sent events)"),
         (name = "agents", description = "The directory of agents (RFC-0016)"),
+        (name = "identities", description = "Agents' own keys and what they sign (RFC-0018)"),
+        (name = "checkpoints", description = "The server's signed word on its logs (RFC-0019)"),
         (name = "principals", description = "Who holds keys, and the keys"),
         (name = "server", description = "The server itself"),
     ),

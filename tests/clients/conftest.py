@@ -41,15 +41,22 @@ def environment() -> dict[str, str]:
     return kept | SETTINGS
 
 
+# The key that may do everything, by the URL of the server that printed it.
+OPERATORS = {}
+
+
 def read_url(process: subprocess.Popen) -> str | None:
-    """The URL that the server prints once it listens."""
+    """The URL that the server prints once it listens. The operator's key comes before it."""
     too_long = threading.Timer(START_LIMIT, process.kill)
     too_long.start()
     try:
+        key = None
         for line in process.stdout:
             _, found, url = line.partition("export ENTENTE_URL=")
             if found:
+                OPERATORS[url.strip()] = key
                 return url.strip()
+            key = line.partition("export ENTENTE_API_KEY=")[2].strip() or key
     finally:
         too_long.cancel()
     return None
@@ -106,6 +113,12 @@ def url():
                 # Once more ends it at once, if it has not ended.
                 process.terminate()
         check_log(log.read_text())
+
+
+@pytest.fixture(scope="session")
+def operator(url) -> str:
+    """The key that may do everything, for what no agent does."""
+    return OPERATORS[url]
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -50,6 +50,14 @@ TESTED = {
     ],
     "test_leases.py": ["acquire_lease", "release_lease", "get_leases", "renew_lease", "lease"],
     "test_arbitration.py": ["request_arbitration", "record_decision", "get_decisions"],
+    "test_identity.py": [
+        "register_identity",
+        "complete_identity_challenge",
+        "get_identity",
+        "verify_signature",
+        "rotate_key",
+    ],
+    "test_checkpoints.py": ["list_checkpoints", "get_checkpoint", "get_merkle_proof", "verify_consistency"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
     "test_errors.py": ["close"],
 }
@@ -137,14 +145,6 @@ LATER = {
         "fire_trigger",
         "delete_trigger",
     ],
-    "identity": [
-        "register_identity",
-        "complete_identity_challenge",
-        "get_identity",
-        "verify_signature",
-        "rotate_key",
-    ],
-    "checkpoints": ["list_checkpoints", "get_checkpoint", "get_merkle_proof", "verify_consistency"],
     "federation": [
         "federation_status",
         "list_federated_agents",

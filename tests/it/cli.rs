@@ -72,8 +72,8 @@ async fn two_agents_talk_from_the_terminal() {
     let admin = world.admin().await;
     let root = admin.headers()[0].1.clone();
     told(&world, &root, &["principal", "create", "agent.cli", "--kind", "agent"]).await;
-    let made = told(&world, &root, &["key", "create", "agent.cli", "--label", "terminal"]).await;
-    let key = made["key"].as_str().unwrap();
+    let pair = told(&world, &root, &["key", "create", "agent.cli", "--label", "terminal"]).await;
+    let key = pair["key"].as_str().unwrap();
     assert_eq!(told(&world, key, &["whoami"]).await["agent_id"], "agent.cli");
     told(&world, key, &["agent", "register", "agent.cli", "--role", "writer", "--capability", "ocr"]).await;
     let intent = told(&world, key, &["intent", "create", "From a terminal"]).await;
@@ -96,6 +96,9 @@ async fn two_agents_talk_from_the_terminal() {
     told(&world, ANY, &["reply", channel, request, r#"{"a":2}"#, "--as", "agent.cli2"]).await;
     let output = told(&world, key, &["channel", "list", id]).await;
     assert_eq!(output[0]["message_count"], 3);
+    let made = told(&world, &root, &["checkpoint", "create", id]).await;
+    assert_eq!(told(&world, key, &["checkpoint", "list", id]).await[0]["merkle_root"], made["merkle_root"]);
+    assert_eq!(told(&world, key, &["checkpoint", "keys"]).await[0]["did"], made["signed_by"]);
     let events = told(&world, key, &["intent", "events", id]).await;
     assert!(events.as_array().unwrap().len() >= 5, "{events}");
     let trace = "0af7651916cd43dd8448eb211c80319c";
@@ -119,7 +122,7 @@ async fn two_agents_talk_from_the_terminal() {
     let listed = told(&world, key, &["task", "list", id, "--status", "failed"]).await;
     assert_eq!((&listed[0]["id"], &listed[1]), (&json!(second), &json!(null)));
     assert_eq!(told(&world, key, &["task", "show", second]).await["status"], "failed");
-    told(&world, &root, &["key", "revoke", made["record"]["id"].as_str().unwrap()]).await;
+    told(&world, &root, &["key", "revoke", pair["record"]["id"].as_str().unwrap()]).await;
     world.client(key).get("/principals/me").await.refused(401, "unauthenticated");
     world.end().await;
 }
@@ -139,6 +142,17 @@ async fn verify_finds_what_was_changed_without_a_server() {
     let clean = run(None, "", &["verify", file.to_str().unwrap()]);
     assert!(clean.status.success(), "{}", complaint(&clean));
     assert!(text(&clean).contains("every event is in its place"), "{}", text(&clean));
+
+    let key = world.anon().get("/server/keys").await.ok()["keys"][0]["did"].as_str().unwrap().to_owned();
+    assert!(text(&clean).contains(&format!("signed by {key}")), "{}", text(&clean));
+    let pinned = run(None, "", &["verify", file.to_str().unwrap(), "--server-key", &key]);
+    assert!(text(&pinned).contains(&format!("signed by the server, {key}")), "{}", text(&pinned));
+    let other = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK";
+    let stranger = run(None, "", &["verify", file.to_str().unwrap(), "--server-key", other]);
+    assert_eq!(stranger.status.code(), Some(1));
+    assert!(text(&stranger).contains("not a key of the server"), "{}", text(&stranger));
+    let none = run(None, "", &["verify", file.to_str().unwrap(), "--server-key", "x"]);
+    assert!(complaint(&none).contains("not an Ed25519 public key"), "{}", complaint(&none));
 
     let mut forged = export.clone();
     forged["events"][3]["payload"]["payload"]["n"] = json!(7);

@@ -65,3 +65,16 @@ fn a_bad_value_is_refused_with_its_name() {
         assert!(one.unwrap_err().to_string().contains(name));
     }
 }
+
+#[test]
+fn a_secret_is_in_no_complaint() {
+    let read = |secret: &'static str| {
+        Config::read(&move |name| (name == "ENTENTE_SIGNING_KEY").then(|| secret.to_owned()))
+    };
+    let said = read("correct horse battery staple").unwrap_err().to_string();
+    assert!(said.contains("ENTENTE_SIGNING_KEY: must be 32 bytes"), "{said}");
+    assert!(!said.contains("horse"), "{said}");
+    let config = format!("{:?}", read("CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=").unwrap());
+    assert!(config.contains("signing_key: Some(Signer(did:key:z6Mk"), "{config}");
+    assert!(!config.contains("CQkJ"), "{config}");
+}

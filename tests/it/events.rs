@@ -32,7 +32,7 @@ async fn a_client_appends_what_it_likes() {
         "payload": { "tool": "search", "n": 1.5 }, "created_at": "2026-11-21T08:00:00.000000Z", "sequence": 2,
         "previous_event_hash": first["event_hash"], "event_hash": event["event_hash"], "posted": true,
         "trace_id": trace, "parent_event_id": "evt_before",
-        "proof": { "type": "Ed25519Signature2020", "signature": "x" }
+        "proof": { "type": "Ed25519Signature2020", "signature": "x" }, "proof_verified": false
     });
     assert_eq!(event, expected);
     assert!(event["event_hash"].as_str().unwrap().starts_with("sha256:"));
@@ -42,7 +42,7 @@ async fn a_client_appends_what_it_likes() {
     // With nothing but a type, the actor is who asks and what is not said is not shown.
     let bare = ada.post(&path, json!({ "event_type": "note" })).await.is(200);
     assert_eq!((&bare["actor"], &bare["payload"]), (&json!("agent.ada"), &json!({})));
-    for member in ["trace_id", "parent_event_id", "proof"] {
+    for member in ["trace_id", "parent_event_id", "proof", "proof_verified"] {
         assert!(bare.get(member).is_none(), "{member}");
     }
     assert_eq!(first["posted"], false);

@@ -43,7 +43,7 @@ async fn an_export_is_the_intent_with_its_whole_log() {
     let id = six(&ada).await;
     world.clock.advance(60);
     let file = export(&ada, &id).await;
-    assert_eq!(file["format"], "entente-export/1");
+    assert_eq!(file["format"], "entente-export/2");
     assert_eq!(file["exported_at"], "2026-11-21T08:01:00.000000Z");
     assert_eq!((&file["intent"]["id"], &file["intent"]["state"]), (&json!(id), &json!({ "n": 2 })));
     let sequences: Vec<i64> =
@@ -220,7 +220,7 @@ async fn a_whole_chain_is_shown_whole() {
         .collect();
     let expected = json!({
         "intent_id": id, "event_count": 6, "first_sequence": 1, "last_sequence": 6, "chain_valid": true, "valid": true,
-        "breaks": [], "events": events
+        "checkpoint_count": 0, "breaks": [], "events": events
     });
     assert_eq!(found, expected);
     world.end().await;

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, leases, pending, tasks};
+use entente::app::{
+    Ctx, access, channels, checkpoints, departures, heartbeats, idempotency, leases, pending, tasks,
+};
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 
@@ -73,6 +75,16 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(60);
         }
+        Sweep::Checkpoints => {
+            for _ in 0..DUE {
+                let intent = talk(&ada, json!({})).await.0;
+                for _ in 0..8 {
+                    ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" }))
+                        .await
+                        .ok();
+                }
+            }
+        }
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
@@ -116,6 +128,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Purges => "SELECT 5 - count(*) FROM channels",
         Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
         Sweep::Leases => "SELECT count(*) FROM events WHERE event_type = 'lease_released'",
+        Sweep::Checkpoints => "SELECT count(*) FROM checkpoints",
         Sweep::Heartbeats => "SELECT count(*) FROM agents WHERE current_load = 7",
         Sweep::Silence => "SELECT count(*) FROM events WHERE event_type = 'agent.dead'",
         Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
@@ -139,12 +152,18 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Purges => channels::purge(ctx, limit).await,
         Sweep::Access => access::expire_entries(ctx, limit).await,
         Sweep::Leases => leases::expire_due(ctx, limit).await,
+        Sweep::Checkpoints => checkpoints::take_due(ctx, limit).await,
         Sweep::Silence => heartbeats::note_silence(ctx, limit).await,
         Sweep::Drains => departures::finish_drains(ctx, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()
+}
+
+/// A world in which every sweep may have something to do.
+async fn ready() -> World {
+    World::with(Setup { settings: vec![("ENTENTE_CHECKPOINT_EVERY", "10")], live: false }).await
 }
 
 /// What the metrics say that the sweep has dealt with.
@@ -159,7 +178,7 @@ async fn counted(world: &World, sweep: Sweep) -> u64 {
 async fn each_sweep_takes_bounded_steps() {
     // What memory holds bounds the other two.
     for sweep in Sweep::ALL.into_iter().filter(|sweep| !matches!(sweep, Sweep::Heartbeats | Sweep::KeyUses)) {
-        let world = World::start().await;
+        let world = ready().await;
         prepare(&world, sweep).await;
         assert_eq!(traced(&world, sweep).await, 0, "{sweep:?} has run already");
         let mut steps = Vec::new();
@@ -175,7 +194,7 @@ async fn each_sweep_takes_bounded_steps() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sweep_does_everything_once_also_two_at_a_time() {
     for sweep in Sweep::ALL {
-        let world = World::start().await;
+        let world = ready().await;
         if sweep == Sweep::KeyUses {
             world.sweep().await;
         }

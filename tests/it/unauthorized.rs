@@ -5,19 +5,25 @@ use entente::http::openapi::Document;
 
 use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
+use crate::identities::{key, register};
 
 /// Operations that say nothing about anybody and need no key.
-const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+const OPEN: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/api/v1/server/keys"];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 15] = [
+const NOBODYS: [&str; 18] = [
     "GET /api/v1/agents",
     "POST /api/v1/agents",
     "POST /api/v1/agents/register",
     "GET /api/v1/agents/{agent_id}",
     "GET /api/v1/agents/{agent_id}/record",
     "GET /api/v1/events",
+    // Identities are there to be checked with, by everybody.
+    "GET /api/v1/agents/{agent_id}/identity",
+    "POST /api/v1/agents/{agent_id}/identity/verify",
+    // Those of others' intents are not listed.
+    "GET /api/v1/checkpoints",
     "GET /api/v1/intents",
     "POST /api/v1/intents",
     "GET /api/v1/principals/me",
@@ -62,13 +68,18 @@ impl Places {
         let lease =
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
+        register(&owner, "agent.owner", &key(1)).await;
+        let checkpoint =
+            world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
+        let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
         Self(vec![
             ("intent_id", intent),
             ("channel_id", channel),
+            ("checkpoint_id", checkpoint["checkpoint_id"].as_str().unwrap().to_owned()),
+            ("event_id", events[0]["id"].as_str().unwrap().to_owned()),
             ("message_id", message["id"].as_str().unwrap().to_owned()),
             ("task_id", task),
             ("plan_id", plan),
-            ("checkpoint_id", "gate".to_owned()),
             ("name", "talk".to_owned()),
             ("agent_id", "agent.owner".to_owned()),
             ("principal_id", "agent.owner".to_owned()),
@@ -80,6 +91,16 @@ impl Places {
     }
 
     fn fill(&self, path: &str) -> String {
+        // What the path does not name but the query has to.
+        let id =
+            |name: &str| self.0.iter().find(|(known, _)| *known == name).map(|(_, id)| id.clone()).unwrap();
+        let path = &match path {
+            "/api/v1/verify/consistency" => {
+                let one = id("checkpoint_id");
+                format!("{path}?from_checkpoint={one}&to_checkpoint={one}")
+            }
+            _ => path.to_owned(),
+        };
         let filled = self
             .0
             .iter()
@@ -114,6 +135,15 @@ fn body(path: &str) -> Value {
         "leases" => json!({ "scope": "theirs" }),
         "arbitrate" => json!({ "reason": "theirs" }),
         "decisions" => json!({ "outcome": "theirs" }),
+        "identity" => json!({ "public_key": key(2).public_key() }),
+        "challenge" => json!({ "challenge": "x", "signature": "x" }),
+        "verify" => json!({ "payload": {}, "signature": "x" }),
+        "rotate" if path.contains("/identity/") => json!({
+            "action": "rotate", "new_public_key": key(2).public_key(), "old_public_key": key(1).public_key(),
+            "signature": "x",
+        }),
+        "checkpoints" => json!({ "scope": "house" }),
+        "anchor" => json!({ "provider": "theirs", "reference": "r/1" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),
         "keys" => json!({ "label": "theirs" }),
         "delegate" => json!({ "to": "agent.stranger" }),
@@ -166,10 +196,17 @@ async fn a_key_opens_only_what_its_scopes_say() {
     let made =
         admin.post("/principals/agent.narrow/keys", json!({ "scopes": ["agents:read"] })).await.is(201);
     let narrow = world.client(made["key"].as_str().unwrap());
-    let open = ["/api/v1/agents", "/api/v1/agents/{agent_id}", "/api/v1/agents/{agent_id}/record"];
+    let open = [
+        "/api/v1/agents",
+        "/api/v1/agents/{agent_id}",
+        "/api/v1/agents/{agent_id}/record",
+        "/api/v1/agents/{agent_id}/identity",
+    ];
+    let verify = "/api/v1/agents/{agent_id}/identity/verify";
     for (path, method) in all() {
         let reply = call(&narrow, &method, &places, &path).await;
-        if method == "GET" && (open.contains(&path.as_str()) || path == "/api/v1/principals/me") {
+        let opened = method == "GET" && (open.contains(&path.as_str()) || path == "/api/v1/principals/me");
+        if opened || path == verify {
             assert_eq!(reply.status, 200, "{method} {path}");
             continue;
         }

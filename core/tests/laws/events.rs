@@ -2,10 +2,9 @@
 //! and found where it was done.
 
 use entente_core::canonical::{self, show};
+use entente_core::chains::{Break, verify};
 use entente_core::clock::{Timestamp, micros};
-use entente_core::events::{
-    Break, Draft, Event, Kind, Sealed, Tail, check_posted, check_trace_id, hash, seal, verify,
-};
+use entente_core::events::{Draft, Event, Kind, Sealed, Tail, check_posted, check_trace_id, hash, seal};
 use entente_core::ids::{EventId, IntentId};
 use entente_core::limits::PAYLOAD_BYTES;
 use entente_core::refusal::Code;
@@ -25,9 +24,9 @@ prop_compose! {
     fn drafts()(
         event_type in any::name(), actor in any::name(), payload in any::object(), posted: bool,
         trace_id in proptest::option::of("[0-9a-f]{32}"), parent_event_id in proptest::option::of(any::name()),
-        proof in proptest::option::of(any::object()),
+        proof in proptest::option::of(any::object()), proof_verified: bool,
     ) -> Draft {
-        Draft { event_type, actor, payload, posted, trace_id, parent_event_id, proof: proof.map(Value::Object) }
+        Draft { event_type, actor, payload, posted, trace_id, parent_event_id, proof: proof.map(Value::Object), proof_verified }
     }
 }
 

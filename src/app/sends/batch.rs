@@ -256,11 +256,16 @@ fn audited(
         "channel_id": channel.id, "channel_name": channel.name, "message_type": draft.message_type, "to": ruling.to,
         "payload": said,
     });
-    let Value::Object(payload) = payload else { return Err(lost()) };
+    let Value::Object(mut payload) = payload else { return Err(lost()) };
     let hints: Map<String, Value> = match &draft.metadata {
         Some(metadata) => serde_json::from_str(Payload::as_str(metadata)).unwrap_or_default(),
         None => Map::new(),
     };
+    // With the sender's proof, and what else it is over, the log alone shows by whose word this was said (RFC-0018).
+    if let Some(proof) = hints.get("proof").filter(|proof| canonical::exact(proof).is_ok()) {
+        payload.insert("proof".to_owned(), proof.clone());
+        payload.extend(draft.correlation_id.map(|id| ("correlation_id".to_owned(), json!(id))));
+    }
     let hint = |name: &str| {
         let text = hints.get(name)?.as_str()?;
         (text.len() <= entente_core::limits::NAME_BYTES).then(|| text.to_owned())
@@ -275,5 +280,6 @@ fn audited(
             .or_else(|| trace.map(|trace| trace.id())),
         parent_event_id: hint("parent_event_id"),
         proof: None,
+        proof_verified: false,
     })
 }

@@ -15,8 +15,9 @@ use entente::app::{Ctx, seeds};
 use entente::background::sweeps::run_all;
 use entente::config::Config;
 use entente::startup::{Parts, Server};
+use entente_core::chains::verify;
 use entente_core::clock::{Clock, Timestamp};
-use entente_core::events::{Sealed, verify};
+use entente_core::events::Sealed;
 use entente_core::ids::{Chance, IntentId};
 use entente_core::principals::Kind;
 

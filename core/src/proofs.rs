@@ -1,0 +1,236 @@
+//! Proofs (RFC-0018, RFC-0021 "Relationship"): signatures that agents put on the events and messages that they send, what
+//! they are over, and whether they count. Whose key it is says [`crate::identities`].
+//!
+//! A proof is `{type, created, verification_method, signature}`. It is over the canonical form of what the client knows of
+//! the thing, with the proof itself but for its `signature` ([`of_event`], [`of_message`]). A proof of another type, and
+//! one of an agent that has no identity here, is kept as it is given, and nobody vouches for it: clients that sign for other
+//! servers go on working. An agent that has an identity is held to it.
+
+use std::collections::BTreeMap;
+
+use chrono::TimeDelta;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::agent_keys::KeyStatus;
+use crate::canonical::{Unambiguous, exact};
+use crate::chains::Break;
+use crate::clock::{Timestamp, parse};
+use crate::events::{Draft as EventDraft, Sealed};
+use crate::identities::Identity;
+use crate::ids::{ChannelId, IntentId};
+use crate::messages::{Draft, MessageType};
+use crate::payload::Payload;
+use crate::refusal::{Code, Refusal};
+use crate::signatures::{PublicKey, Signature, statement};
+
+/// The type of proof that is checked (contract 5.5).
+pub const PROOF_TYPE: &str = "Ed25519Signature2026";
+
+/// How far two honest clocks may lie apart.
+const SKEW: TimeDelta = TimeDelta::seconds(300);
+
+/// A proof as it is signed: without its signature.
+fn unsigned(proof: &Value) -> Value {
+    let mut bare = proof.clone();
+    if let Value::Object(members) = &mut bare {
+        members.remove("signature");
+    }
+    bare
+}
+
+/// What the proof of an event is over.
+#[must_use]
+pub fn of_event(
+    intent_id: IntentId,
+    event_type: &str,
+    actor: &str,
+    payload: &Map<String, Value>,
+    proof: &Value,
+) -> Value {
+    json!({
+        "intent_id": intent_id, "event_type": event_type, "actor": actor, "payload": payload, "proof": unsigned(proof),
+    })
+}
+
+/// What the proof of a message is over. `to` is what its readers will see: `*` when it is for everybody. A response has
+/// none; the request that it names says whom it is for.
+#[must_use]
+pub fn of_message(channel_id: ChannelId, draft: &Draft, payload: &Value, proof: &Value) -> Value {
+    let mut form = json!({
+        "channel_id": channel_id, "sender": draft.sender, "message_type": draft.message_type, "payload": payload,
+        "proof": unsigned(proof),
+    });
+    let to = match (draft.message_type, draft.to.as_deref()) {
+        (MessageType::Response, _) => None,
+        (MessageType::Broadcast, _) | (MessageType::Request, None) => Some("*"),
+        (_, to) => to,
+    };
+    if let Some(to) = to {
+        form["to"] = json!(to);
+    }
+    if let Some(request) = draft.correlation_id {
+        form["correlation_id"] = json!(request);
+    }
+    form
+}
+
+/// The proof in a message's metadata, if there is one. Costs a look at the text when there is none.
+///
+/// # Errors
+/// [`Code::Unprocessable`]: the proof cannot be read as JSON values.
+pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal> {
+    let Some(text) = metadata.map(Payload::as_str) else { return Ok(None) };
+    // A name may be written with escapes too.
+    if !text.contains("\"proof\"") && !text.contains("\\u") {
+        return Ok(None);
+    }
+    // What stands beside the proof is the sender's own, and kept letter by letter.
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
+    let Some(raw) = members.get("proof") else { return Ok(None) };
+    let Unambiguous(proof) = serde_json::from_str(raw.get()).map_err(|e| unreadable("metadata", &e))?;
+    Ok(Some(proof).filter(|proof| !proof.is_null()))
+}
+
+/// The payload of a message that is signed, as values.
+///
+/// # Errors
+/// [`Code::Unprocessable`]: readers would not agree on what was signed.
+pub fn readable(payload: &Payload) -> Result<Value, Refusal> {
+    let read = serde_json::from_str(payload.as_str()).map_err(|e| unreadable("payload", &e));
+    let Unambiguous(value) = read?;
+    exact(&value)?;
+    Ok(value)
+}
+
+fn unreadable(member: &str, why: &serde_json::Error) -> Refusal {
+    let message = format!(
+        "The message has a proof, and not every reader would read its `{member}` as one thing: {why}."
+    );
+    Refusal::field(Code::Unprocessable, member, "number", message)
+}
+
+fn bad(kind: &str, message: impl Into<String>) -> Refusal {
+    Refusal::field(Code::BadProof, "proof", kind, message)
+}
+
+/// Whether a proof is of the type that is checked.
+#[must_use]
+pub fn is_checked(proof: &Value) -> bool {
+    proof.get("type").and_then(Value::as_str) == Some(PROOF_TYPE)
+}
+
+/// Judges the proof on what `actor` sends: whether it was checked, and is its actor's (`true`), or is only kept (`false`).
+///
+/// # Errors
+/// [`Code::BadProof`]: the actor has an identity, and the proof is not by its key in force, or not over `form`. In strict
+/// mode also a proof that cannot be checked.
+pub fn judge(
+    actor: &str,
+    proof: &Value,
+    form: &Value,
+    known: Option<&Identity>,
+    now: Timestamp,
+    strict: bool,
+) -> Result<bool, Refusal> {
+    let unchecked = |kind: &str, why: String| if strict { Err(bad(kind, why)) } else { Ok(false) };
+    if !is_checked(proof) {
+        return unchecked(
+            "type",
+            format!("The proof is of a type that is not checked. Send one of `{PROOF_TYPE}`."),
+        );
+    }
+    let Some(known) = known else {
+        return unchecked(
+            "no_identity",
+            format!(
+                "`{actor}` has no identity that the proof could be checked with. Register its key first."
+            ),
+        );
+    };
+    exact(proof)?;
+    let Some(key) = known.in_force(now) else {
+        let status = known.last().map_or("missing", |key| key.status_at(now).as_str());
+        return Err(bad(
+            "no_key",
+            format!("The key of `{actor}` is {status}. Register a new one, or send no proof."),
+        ));
+    };
+    check_created(proof, now)?;
+    if names_another(proof, key.public_key) {
+        return Err(bad(
+            "verification_method",
+            format!("`verification_method` is not the key that `{actor}` has in force."),
+        ));
+    }
+    let signature = proof.get("signature").and_then(Value::as_str).and_then(Signature::parse);
+    if signature.is_some_and(|signature| key.public_key.made(&signature, statement(form))) {
+        return Ok(true);
+    }
+    Err(bad(
+        "signature",
+        format!(
+            "The proof's signature is not one by the key of `{actor}` over the canonical form of what was sent (RFC 8785; \
+             ARCHITECTURE.md, \"What agents sign\"). Sign it again, or send no proof."
+        ),
+    ))
+}
+
+fn check_created(proof: &Value, now: Timestamp) -> Result<(), Refusal> {
+    let Some(created) = proof.get("created").filter(|created| !created.is_null()) else { return Ok(()) };
+    let at = created.as_str().and_then(parse);
+    let at = at.ok_or_else(|| bad("created", "The proof's `created` is no RFC 3339 time."))?;
+    if at > now + SKEW {
+        return Err(bad("created", "The proof's `created` lies in the future. Set the clock that signs."));
+    }
+    Ok(())
+}
+
+/// Whether a `verification_method` is the name of a key, and of another one. Other words are the client's own.
+fn names_another(proof: &Value, key: PublicKey) -> bool {
+    let Some(method) = proof.get("verification_method").and_then(Value::as_str) else { return false };
+    let name = method.split('#').next().unwrap_or(method);
+    let is_a_key = name.starts_with("did:key:") || name.starts_with("ed25519:");
+    is_a_key && name != key.did() && name != key.to_string()
+}
+
+/// What is wrong with the proofs of a log that the server once checked: each must still be one by a key that its actor had
+/// then, as these identities tell.
+#[must_use]
+pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
+    let fault = |event: &Sealed| {
+        let Some(proof) = &event.proof else {
+            return Some(Break::of(event, "the proof that was checked is gone"));
+        };
+        let signature = proof.get("signature").and_then(Value::as_str).and_then(Signature::parse);
+        let at = parse(&event.created_at);
+        let form = of_event(event.intent_id, &event.event_type, &event.actor, &event.payload, proof);
+        let signed = statement(&form);
+        let known = identities.iter().filter(|identity| identity.agent_id == event.actor);
+        let counts = known.flat_map(|identity| &identity.keys).any(|key| {
+            let lives = at.is_some_and(|at| {
+                key.valid_from <= at + SKEW && key.status_at(at - SKEW) == KeyStatus::Active
+            });
+            lives && signature.is_some_and(|signature| key.public_key.made(&signature, &signed))
+        });
+        (!counts).then(|| Break::of(event, "its proof is not one by a key that its actor had then"))
+    };
+    events.iter().filter(|event| event.proof_verified).filter_map(fault).collect()
+}
+
+/// As [`judge`], of an event that a client posts.
+///
+/// # Errors
+/// As [`judge`].
+pub fn judge_event(
+    intent_id: IntentId,
+    draft: &EventDraft,
+    known: Option<&Identity>,
+    now: Timestamp,
+    strict: bool,
+) -> Result<bool, Refusal> {
+    let Some(proof) = &draft.proof else { return Ok(false) };
+    let form = of_event(intent_id, &draft.event_type, &draft.actor, &draft.payload, proof);
+    judge(&draft.actor, proof, &form, known, now, strict)
+}

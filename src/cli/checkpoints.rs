@@ -1,0 +1,133 @@
+//! `entente checkpoint`: the server's signed word on its logs (RFC-0019), and `entente identity`: agents' keys (RFC-0018).
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Done;
+use super::remote::{Remote, segment};
+
+/// Checkpoints: the server's signed word on its logs
+#[derive(Debug, Args)]
+pub(super) struct Checkpoints {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: CheckpointVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum CheckpointVerb {
+    /// Take one of an intent's log, or of the house's
+    Create {
+        /// The intent's id
+        #[arg(required_unless_present = "house", conflicts_with = "house")]
+        intent: Option<String>,
+        /// Of the house's own log
+        #[arg(long)]
+        house: bool,
+    },
+    /// List them, the newest first
+    List {
+        /// Only of this intent
+        intent: Option<String>,
+    },
+    /// Show one
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Keep a witness's receipt for one
+    Anchor {
+        /// Its id
+        id: String,
+        /// Who saw it
+        provider: String,
+        /// Where the receipt is to be found there
+        reference: String,
+    },
+    /// The keys that the server signs with
+    Keys,
+}
+
+impl Checkpoints {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let answer = match self.verb {
+            CheckpointVerb::Create { intent: Some(intent), .. } => {
+                api.post("/admin/checkpoints", &json!({ "intent_id": intent })).await?
+            }
+            CheckpointVerb::Create { .. } => {
+                api.post("/admin/checkpoints", &json!({ "scope": "house" })).await?
+            }
+            CheckpointVerb::List { intent } => {
+                let query: Vec<_> = intent.into_iter().map(|intent| ("intent_id", intent)).collect();
+                api.get("/checkpoints", &query).await?
+            }
+            CheckpointVerb::Show { id } => api.get(&format!("/checkpoints/{}", segment(&id)), &[]).await?,
+            CheckpointVerb::Anchor { id, provider, reference } => {
+                let receipt = json!({ "provider": provider, "reference": reference });
+                api.post(&format!("/admin/checkpoints/{}/anchor", segment(&id)), &receipt).await?
+            }
+            CheckpointVerb::Keys => {
+                let keys = api.get("/server/keys", &[]).await?["keys"].take();
+                return self.remote.show(&keys, &["did", "current", "created_at"]);
+            }
+        };
+        self.remote.show(&answer, &["checkpoint_id", "intent_id", "event_count", "merkle_root", "created_at"])
+    }
+}
+
+/// Identities: agents' own keys
+#[derive(Debug, Args)]
+pub(super) struct Identities {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: IdentityVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum IdentityVerb {
+    /// Show an agent's
+    Show {
+        /// The agent
+        agent: String,
+    },
+    /// Whether an agent signed a payload
+    Verify {
+        /// The agent
+        agent: String,
+        /// The payload: a JSON object
+        payload: String,
+        /// The signature, in base64url
+        signature: String,
+    },
+    /// Revoke an agent's key, at once and for ever
+    Revoke {
+        /// The agent
+        agent: String,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+impl Identities {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let path = |agent: &str, rest: &str| format!("/agents/{}/identity{rest}", segment(agent));
+        let answer = match self.verb {
+            IdentityVerb::Show { agent } => api.get(&path(&agent, ""), &[]).await?,
+            IdentityVerb::Verify { agent, payload, signature } => {
+                let payload: Value =
+                    serde_json::from_str(&payload).map_err(|e| format!("the payload: {e}"))?;
+                let body = json!({ "payload": payload, "signature": signature });
+                api.post(&path(&agent, "/verify"), &body).await?
+            }
+            IdentityVerb::Revoke { agent, reason } => {
+                api.post(&path(&agent, "/revoke"), &json!({ "reason": reason })).await?
+            }
+        };
+        self.remote.show(&answer, &[])
+    }
+}
