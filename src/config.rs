@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use entente_core::egress::Allowed;
+
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -61,6 +63,18 @@ pub struct Config {
     pub ping: Duration,
     /// How long a refused subscription is held before it is answered (contract 11.4).
     pub refused_subscribe_hold: Duration,
+    /// What webhooks may be sent to besides the public internet.
+    pub webhook_allow: Allowed,
+    /// Whether webhooks are only sent to https URLs.
+    pub webhook_https_only: bool,
+    /// How long a receiver of a webhook may take to answer.
+    pub webhook_timeout: Duration,
+    /// Deliveries under way at once.
+    pub webhook_concurrency: usize,
+    /// How long finished deliveries are kept.
+    pub webhook_retention: Duration,
+    /// Webhook subscriptions of one principal at the most.
+    pub webhooks_per_principal: u32,
 }
 
 /// What is wrong with the configuration: each fault names its variable.
@@ -96,6 +110,15 @@ impl Reader<'_> {
                 default
             }
         }
+    }
+
+    fn allowed(&mut self, name: &str) -> Allowed {
+        let Some(text) = self.text(name) else { return Allowed::default() };
+        text.parse().unwrap_or_else(|()| {
+            let what = "a list such as `10.1.0.0/16, fd00::/8, hooks.internal`";
+            self.faults.push(format!("{name}={text}: must be {what}"));
+            Allowed::default()
+        })
     }
 
     fn seconds(&mut self, name: &str, default: u64, most: u64) -> Duration {
@@ -200,6 +223,33 @@ impl Config {
             ),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
+            webhook_allow: from.allowed("ENTENTE_WEBHOOK_ALLOW"),
+            webhook_https_only: from
+                .parsed("ENTENTE_WEBHOOK_HTTPS_ONLY", false, "`true` or `false`", |_| true),
+            webhook_timeout: from
+                .seconds("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", 15, 60)
+                .max(Duration::from_secs(1)),
+            webhook_concurrency: from.parsed(
+                "ENTENTE_WEBHOOK_CONCURRENCY",
+                256,
+                "a number from 1 to 10000",
+                |n| (1..=10_000).contains(n),
+            ),
+            webhook_retention: Duration::from_secs(
+                24 * 3_600
+                    * from.parsed(
+                        "ENTENTE_WEBHOOK_RETENTION_DAYS",
+                        7,
+                        "a number of days from 1 to 3650",
+                        |n| (1..=3_650).contains(n),
+                    ),
+            ),
+            webhooks_per_principal: from.parsed(
+                "ENTENTE_WEBHOOKS_PER_PRINCIPAL",
+                1_000,
+                "a number from 1 to 1000000",
+                |n| (1..=1_000_000).contains(n),
+            ),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

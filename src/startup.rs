@@ -22,12 +22,15 @@ use tracing::{info, warn};
 
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
-use crate::app::{AppError, Ctx, Grants, Settings, keys};
+use crate::app::{AppError, Ctx, Grants, Settings, WebhookSettings, Webhooks, keys};
 use crate::background;
+use crate::background::deliver::Courier;
+use crate::background::egress::{Egress, Names, SystemNames};
 use crate::config::Config;
 use crate::environment::{OsChance, SystemClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
+use crate::http::hooks;
 use crate::http::openapi::Document;
 
 use crate::http::{Doors, Limits, Pace, application};
@@ -83,6 +86,9 @@ pub enum StartError {
     /// The schema cannot be brought up to date.
     #[error("the schema cannot be brought up to date: {0}")]
     Migrate(#[from] MigrateError),
+    /// The client that sends webhooks cannot be set up.
+    #[error("the client that sends webhooks cannot be set up: {0}")]
+    Egress(String),
     /// A deed at the start failed.
     #[error(transparent)]
     App(#[from] AppError),
@@ -102,6 +108,8 @@ pub struct Parts {
     pub seeded_keys: bool,
     /// Principals with literal keys that are there before the first request is answered.
     pub seeds: Vec<Seed>,
+    /// Who knows which addresses a name stands for, when webhooks are sent.
+    pub names: Arc<dyn Names>,
     /// Whether background tasks run; a test steps them itself.
     pub background: bool,
 }
@@ -117,6 +125,7 @@ impl Parts {
             chance: Arc::new(OsChance::default()),
             seeded_keys: false,
             seeds: Vec::new(),
+            names: Arc::new(SystemNames),
             background: true,
         }
     }
@@ -128,6 +137,8 @@ pub struct Server {
     pub address: SocketAddr,
     /// What its deeds are handed; for seeding, and for tests.
     pub ctx: Ctx,
+    /// Who delivers webhooks; for tests, which step it.
+    pub courier: Arc<Courier>,
     tasks: Tasks,
     http: ServerHandle,
     /// The listening socket, to close it before anything else.
@@ -142,7 +153,7 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, database, clock, chance, seeded_keys, seeds, background } = parts;
+        let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
         let address = config.bind;
         let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
         let writers = u32::try_from(config.commit_writers).unwrap_or(u32::MAX);
@@ -165,15 +176,19 @@ impl Server {
             homes: Arc::default(),
             beats: Arc::default(),
             turns: Arc::default(),
+            webhooks: Arc::new(Webhooks::new(hooks::encode)),
         };
         keys::refresh(&ctx).await?;
         for seed in &seeds {
             seeds::seed(&ctx, seed.kind, &seed.id, &seed.secret).await?;
         }
         let database_up = Arc::new(AtomicBool::new(true));
+        let node = NodeId::mint(ctx.now(), &*ctx.chance);
+        let egress = Egress::new(&ctx.settings.webhooks, names).map_err(StartError::Egress)?;
+        let hands = config.webhook_concurrency;
+        let courier = Arc::new(Courier::new(ctx.clone(), egress, node, hands, tasks.draining().clone()));
         if background {
-            let node = NodeId::mint(ctx.now(), &*ctx.chance);
-            background::start(&ctx, node, &database_up, &tasks);
+            background::start(&ctx, node, &courier, &database_up, &tasks);
         }
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let sends = Sends::start(&ctx, config.commit_writers, &tasks);
@@ -183,7 +198,7 @@ impl Server {
         let gate = listener.try_clone().map_err(unbound)?;
         take_files(&config);
         let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
-        Ok(Self { address, ctx, tasks, http, gate, arrivals, pools: [doors, house] })
+        Ok(Self { address, ctx, courier, tasks, http, gate, arrivals, pools: [doors, house] })
     }
 
     /// Stops the server in order: new connections are refused; streams are told to reconnect, and each response is the
@@ -250,6 +265,13 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         message_retention: config.message_retention,
         idempotency_window: config.idempotency_window,
         seeded_keys,
+        webhooks: WebhookSettings {
+            allowed: config.webhook_allow.clone(),
+            https_only: config.webhook_https_only,
+            timeout: config.webhook_timeout,
+            retention: config.webhook_retention,
+            per_principal: config.webhooks_per_principal,
+        },
     }
 }
 

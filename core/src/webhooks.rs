@@ -2,7 +2,9 @@
 //! are live. Signing is `signing.rs`, trying again `retries.rs`, where requests may go `egress.rs`.
 
 use serde::{Deserialize, Serialize};
+use ulid::Ulid;
 
+use crate::canonical::sha256;
 use crate::clock::Timestamp;
 use crate::ids::{ChannelId, EndpointId, IntentId};
 use crate::keys::glob_matches;
@@ -16,6 +18,14 @@ pub const MESSAGE: [&str; 2] = ["channel_message", "channel.message"];
 
 /// The type of the delivery that only tests whether a receiver works.
 pub const PING: &str = "ping";
+
+/// The `webhook-id` of what happened to a message, which has no id of its own: the same wherever it is made.
+#[must_use]
+pub fn receipt_id(intent: IntentId, seq: i64) -> String {
+    let digest = sha256(format!("receipt\0{intent}\0{seq}"));
+    let bits = digest.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+    format!("rcpt_{}", Ulid(bits))
+}
 
 /// What a receiver came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use super::agents::{changed, find, require_keeper, save};
 use super::lines::Line;
 use super::sends::say;
-use super::{Caller, Ctx, Outcome, Tx, agents, channels, not_found, pending};
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, not_found, pending};
 
 /// Deregisters an agent: it leaves every open channel's members, requests that wait for it alone expire, and those
 /// channels get a notify. Doing it again changes nothing.
@@ -74,6 +74,7 @@ async fn depart(
         };
         save(&mut tx, &after).await?;
         house.record(ctx, changed(&before, &after, actor));
+        endpoints::leave_with_agent(&mut tx, ctx, &mut house, agent_id).await?;
         house.save(&mut tx).await?;
         tx.commit().await?;
         tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");

@@ -14,9 +14,12 @@ pub mod authentication;
 pub mod caller;
 pub mod chains;
 pub mod channels;
+pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
+pub mod endpoints;
 pub mod events;
+pub mod fanout;
 pub mod heartbeats;
 pub mod idempotency;
 pub mod intents;
@@ -28,12 +31,14 @@ pub mod pending;
 pub mod places;
 pub mod principals;
 pub mod receipts;
+pub mod replays;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
 pub mod streams;
 pub mod turns;
 pub mod visits;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +56,7 @@ pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use heartbeats::Beats;
 pub use turns::Turns;
 pub use visits::Homes;
+pub use webhooks::{WebhookSettings, Webhooks};
 
 /// What the deeds need to know of the configuration.
 #[derive(Debug, Clone)]
@@ -65,6 +71,8 @@ pub struct Settings {
     pub idempotency_window: Duration,
     /// Whether keys that are not of the usual form are looked up: only `entente dev` has such, seeded ones.
     pub seeded_keys: bool,
+    /// What the operator says about webhooks.
+    pub webhooks: WebhookSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.
@@ -90,6 +98,8 @@ pub struct Ctx {
     pub beats: Arc<Beats>,
     /// The last known version of intents that are followed.
     pub turns: Arc<Turns>,
+    /// What all that has to do with webhooks shares.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// Why a deed was not done.

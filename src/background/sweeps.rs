@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
-use crate::app::{Ctx, Outcome, access, channels, departures, heartbeats, idempotency, keys, pending};
+use crate::app::{
+    Ctx, Outcome, access, channels, deliveries, departures, heartbeats, idempotency, keys, pending,
+};
 use crate::telemetry::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
@@ -38,11 +40,13 @@ pub enum Sweep {
     KeyUses,
     /// Idempotency keys that are past their window.
     Idempotency,
+    /// Deliveries of webhooks that were finished long ago, and endpoints that were removed.
+    Webhooks,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Messages,
         Self::Channels,
         Self::Evictions,
@@ -53,6 +57,7 @@ impl Sweep {
         Self::Drains,
         Self::KeyUses,
         Self::Idempotency,
+        Self::Webhooks,
     ];
 
     /// Its name in metrics and logs.
@@ -69,6 +74,7 @@ impl Sweep {
             Self::Drains => "drains",
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
+            Self::Webhooks => "webhooks",
         }
     }
 
@@ -78,7 +84,7 @@ impl Sweep {
             Self::Messages | Self::Evictions => 1,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses => 20,
+            Self::KeyUses | Self::Webhooks => 20,
             Self::Idempotency => 240,
         }
     }
@@ -99,6 +105,7 @@ impl Sweep {
             Self::Drains => departures::finish_drains(ctx, BATCH).await,
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
+            Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use entente::app::{Ctx, access, channels, departures, heartbeats, idempotency, pending};
+use entente::app::{Ctx, access, channels, deliveries, departures, heartbeats, idempotency, pending};
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 
 use crate::agents::registered;
-use crate::harness::{Setup, Value, World, json, talk};
+use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 
 /// How many things each preparation makes due.
 const DUE: u64 = 5;
@@ -69,6 +69,17 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(24 * 3600 + 1);
         }
+        Sweep::Webhooks => {
+            let receiver = Receiver::start().await;
+            let made = subscribe(&ada, &receiver.url(), json!({})).await;
+            for _ in 0..DUE {
+                ada.post(&format!("/subscriptions/{}/ping", made["id"].as_str().unwrap()), json!({}))
+                    .await
+                    .is(202);
+            }
+            world.hooks().await;
+            world.clock.advance(7 * 24 * 3600 + 1);
+        }
     }
 }
 
@@ -102,6 +113,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
         Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
         Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
+        Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
     }
 }
 
@@ -121,6 +133,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Silence => heartbeats::note_silence(ctx, limit).await,
         Sweep::Drains => departures::finish_drains(ctx, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
+        Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

@@ -11,7 +11,7 @@ const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 14] = [
+const NOBODYS: [&str; 16] = [
     "GET /api/v1/agents",
     "POST /api/v1/agents",
     "POST /api/v1/agents/register",
@@ -29,6 +29,9 @@ const NOBODYS: [&str; 14] = [
     "GET /api/v1/intents/{intent_id}/access-requests",
     // Refused for want of the scope `admin`, which the sweep over scopes shows.
     "GET /api/v1/audit",
+    // One's own; those of others are not listed.
+    "GET /api/v1/subscriptions",
+    "POST /api/v1/subscriptions",
 ];
 
 /// The things that the paths name: those of somebody else.
@@ -44,7 +47,10 @@ impl Places {
         let channel = channel["id"].as_str().unwrap().to_owned();
         let said = json!({ "sender": "agent.owner", "message_type": "request", "to": "agent.friend", "payload": {} });
         let message = owner.post(&format!("/channels/{channel}/messages"), said).await.ok();
-        owner.post("/agents/register", json!({ "agent_id": "agent.owner" })).await.ok();
+        let registration = json!({ "agent_id": "agent.owner", "endpoint": "https://owner.example/private" });
+        owner.post("/agents/register", registration).await.ok();
+        let hook = json!({ "webhook_url": "https://hooks.example/private", "intent_id": intent });
+        let hook = owner.post("/subscriptions", hook).await.is(201);
         let acl = json!({
             "default_policy": "closed",
             "entries": [{ "principal_id": "agent.friend", "principal_type": "agent", "permission": "read" }],
@@ -65,6 +71,7 @@ impl Places {
             ("key_id", me["key"]["id"].as_str().unwrap().to_owned()),
             ("entry_id", entry),
             ("request_id", request["id"].as_str().unwrap().to_owned()),
+            ("subscription_id", hook["id"].as_str().unwrap().to_owned()),
         ])
     }
 
@@ -100,6 +107,7 @@ fn body(path: &str) -> Value {
             json!({ "principal_id": "agent.stranger", "principal_type": "agent", "requested_permission": "admin" })
         }
         "approve" | "deny" => json!({ "decided_by": "agent.stranger" }),
+        "replay" => json!({ "since": "2026-11-21T08:00:00Z" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),
         "keys" => json!({ "label": "theirs" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),

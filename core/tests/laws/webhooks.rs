@@ -1,10 +1,10 @@
 //! Receivers of webhooks: what they want, when they are live.
 
 use entente_core::clock::plus_seconds;
-use entente_core::ids::EndpointId;
+use entente_core::ids::{EndpointId, IntentId};
 use entente_core::refusal::Code;
 use entente_core::signing::Scheme;
-use entente_core::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange};
+use entente_core::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange, receipt_id};
 use proptest::prelude::*;
 
 use crate::any::{Dice, at, moment};
@@ -38,6 +38,15 @@ fn a_filter_names_types_and_globs() {
         assert!(with(&[name]).wants("channel_message"), "{name}");
     }
     assert!(!with(&["channel_message"]).wants("channel.closed"));
+}
+
+#[test]
+fn what_happens_to_a_message_has_an_id_of_its_own() {
+    let intent = |n| IntentId::mint(at(1), &Dice(n));
+    let id = receipt_id(intent(1), 7);
+    assert!(id.starts_with("rcpt_") && id.len() == 31 && !id.contains('.'), "{id}");
+    assert_eq!(receipt_id(intent(1), 7), id);
+    assert!(receipt_id(intent(1), 8) != id && receipt_id(intent(2), 7) != id);
 }
 
 #[test]
