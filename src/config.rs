@@ -63,18 +63,25 @@ pub struct Config {
     pub ping: Duration,
     /// How long a refused subscription is held before it is answered (contract 11.4).
     pub refused_subscribe_hold: Duration,
-    /// What webhooks may be sent to besides the public internet.
-    pub webhook_allow: Allowed,
-    /// Whether webhooks are only sent to https URLs.
-    pub webhook_https_only: bool,
-    /// How long a receiver of a webhook may take to answer.
-    pub webhook_timeout: Duration,
+    /// What is configured about webhooks.
+    pub webhooks: WebhookConfig,
+}
+
+/// The configuration of webhooks.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// What they may be sent to besides the public internet.
+    pub allow: Allowed,
+    /// Whether they are only sent to https URLs.
+    pub https_only: bool,
+    /// How long a receiver may take to answer.
+    pub timeout: Duration,
     /// Deliveries under way at once.
-    pub webhook_concurrency: usize,
+    pub concurrency: usize,
     /// How long finished deliveries are kept.
-    pub webhook_retention: Duration,
-    /// Webhook subscriptions of one principal at the most.
-    pub webhooks_per_principal: u32,
+    pub retention: Duration,
+    /// Subscriptions of one principal at the most.
+    pub per_principal: u32,
 }
 
 /// What is wrong with the configuration: each fault names its variable.
@@ -109,6 +116,32 @@ impl Reader<'_> {
                 self.faults.push(format!("{name}={text}: must be {what}"));
                 default
             }
+        }
+    }
+
+    fn webhooks(&mut self) -> WebhookConfig {
+        WebhookConfig {
+            allow: self.allowed("ENTENTE_WEBHOOK_ALLOW"),
+            https_only: self.parsed("ENTENTE_WEBHOOK_HTTPS_ONLY", false, "`true` or `false`", |_| true),
+            timeout: self.seconds("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", 15, 60).max(Duration::from_secs(1)),
+            concurrency: self.parsed("ENTENTE_WEBHOOK_CONCURRENCY", 256, "a number from 1 to 10000", |n| {
+                (1..=10_000).contains(n)
+            }),
+            retention: Duration::from_secs(
+                24 * 3_600
+                    * self.parsed(
+                        "ENTENTE_WEBHOOK_RETENTION_DAYS",
+                        7,
+                        "a number of days from 1 to 3650",
+                        |n| (1..=3_650).contains(n),
+                    ),
+            ),
+            per_principal: self.parsed(
+                "ENTENTE_WEBHOOKS_PER_PRINCIPAL",
+                1_000,
+                "a number from 1 to 1000000",
+                |n| (1..=1_000_000).contains(n),
+            ),
         }
     }
 
@@ -223,33 +256,7 @@ impl Config {
             ),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
-            webhook_allow: from.allowed("ENTENTE_WEBHOOK_ALLOW"),
-            webhook_https_only: from
-                .parsed("ENTENTE_WEBHOOK_HTTPS_ONLY", false, "`true` or `false`", |_| true),
-            webhook_timeout: from
-                .seconds("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", 15, 60)
-                .max(Duration::from_secs(1)),
-            webhook_concurrency: from.parsed(
-                "ENTENTE_WEBHOOK_CONCURRENCY",
-                256,
-                "a number from 1 to 10000",
-                |n| (1..=10_000).contains(n),
-            ),
-            webhook_retention: Duration::from_secs(
-                24 * 3_600
-                    * from.parsed(
-                        "ENTENTE_WEBHOOK_RETENTION_DAYS",
-                        7,
-                        "a number of days from 1 to 3650",
-                        |n| (1..=3_650).contains(n),
-                    ),
-            ),
-            webhooks_per_principal: from.parsed(
-                "ENTENTE_WEBHOOKS_PER_PRINCIPAL",
-                1_000,
-                "a number from 1 to 1000000",
-                |n| (1..=1_000_000).contains(n),
-            ),
+            webhooks: from.webhooks(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -51,6 +51,10 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
 const HOUSE_CONNECTIONS: u32 = 5;
 
+/// Connections of those who hand out and deliver webhooks: theirs alone, so that many receivers take none from writers and
+/// requests.
+const WEBHOOK_CONNECTIONS: u32 = 4;
+
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
 
@@ -144,7 +148,7 @@ pub struct Server {
     /// The listening socket, to close it before anything else.
     gate: TcpListener,
     arrivals: Arc<AtomicU64>,
-    pools: [PgPool; 2],
+    pools: [PgPool; 3],
 }
 
 impl Server {
@@ -157,9 +161,10 @@ impl Server {
         let address = config.bind;
         let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
         let writers = u32::try_from(config.commit_writers).unwrap_or(u32::MAX);
-        // Two pools, because a connection is served by the thread that made it: the writers' never wait for a thread
+        // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
         // that is busy with requests.
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
+        let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS);
         let doors = db::pool(database, config.database_connections);
         wait_for(&house).await?;
         db::migrate::run(&house).await?;
@@ -185,8 +190,9 @@ impl Server {
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let egress = Egress::new(&ctx.settings.webhooks, names).map_err(StartError::Egress)?;
-        let hands = config.webhook_concurrency;
-        let courier = Arc::new(Courier::new(ctx.clone(), egress, node, hands, tasks.draining().clone()));
+        let hands = config.webhooks.concurrency;
+        let couriers = Ctx { pool: webhooks.clone(), ..ctx.clone() };
+        let courier = Arc::new(Courier::new(couriers, egress, node, hands, tasks.draining().clone()));
         if background {
             background::start(&ctx, node, &courier, &database_up, &tasks);
         }
@@ -198,7 +204,7 @@ impl Server {
         let gate = listener.try_clone().map_err(unbound)?;
         take_files(&config);
         let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
-        Ok(Self { address, ctx, courier, tasks, http, gate, arrivals, pools: [doors, house] })
+        Ok(Self { address, ctx, courier, tasks, http, gate, arrivals, pools: [doors, webhooks, house] })
     }
 
     /// Stops the server in order: new connections are refused; streams are told to reconnect, and each response is the
@@ -266,11 +272,11 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         idempotency_window: config.idempotency_window,
         seeded_keys,
         webhooks: WebhookSettings {
-            allowed: config.webhook_allow.clone(),
-            https_only: config.webhook_https_only,
-            timeout: config.webhook_timeout,
-            retention: config.webhook_retention,
-            per_principal: config.webhooks_per_principal,
+            allowed: config.webhooks.allow.clone(),
+            https_only: config.webhooks.https_only,
+            timeout: config.webhooks.timeout,
+            retention: config.webhooks.retention,
+            per_principal: config.webhooks.per_principal,
         },
     }
 }

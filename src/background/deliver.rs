@@ -10,12 +10,14 @@ use entente_core::retries::Failure;
 use entente_core::traces::Trace;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::egress::{Egress, Silence};
 use super::{every, note};
 use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Turn};
 use crate::app::{Ctx, Outcome, endpoints};
+use crate::shutdown::Tasks;
 
 /// How often it is looked whether something has become due.
 const BEAT: Duration = Duration::from_millis(250);
@@ -38,6 +40,8 @@ pub struct Courier {
     node: NodeId,
     concurrency: usize,
     draining: CancellationToken,
+    /// A turn ended.
+    freed: Notify,
 }
 
 impl Courier {
@@ -50,31 +54,41 @@ impl Courier {
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
-        Self { ctx, egress, node, concurrency, draining }
+        Self { ctx, egress, node, concurrency, draining, freed: Notify::new() }
     }
 
-    /// Delivers until the server drains.
-    pub async fn drive(self: Arc<Self>) {
-        let mut turns = FuturesUnordered::new();
+    /// Delivers until the server drains. Each turn is a task of its own: one that waits for a connection must not keep
+    /// those waiting that have one.
+    pub async fn drive(self: Arc<Self>, tasks: Tasks) {
+        let hands = Arc::new(Semaphore::new(self.concurrency));
         let mut beat = every(BEAT);
         loop {
             tokio::select! {
-                () = self.draining.cancelled() => break,
+                () = self.draining.cancelled() => return,
                 () = self.ctx.webhooks.queued() => {}
-                Some(()) = turns.next() => {}
+                () = self.freed.notified() => {}
                 _ = beat.tick() => {}
             }
-            let free = self.concurrency.saturating_sub(turns.len());
-            if free > 0 {
-                match deliveries::claim(&self.ctx, self.node, free).await {
-                    Ok(claimed) => turns.extend(claimed.into_iter().map(|turn| self.turn(turn))),
-                    Err(failure) => note("webhook claims", &failure),
-                }
+            let free = hands.available_permits();
+            if free == 0 {
+                continue;
             }
-            self.ctx.metrics.webhook_turns.set(i64::try_from(turns.len()).unwrap_or(i64::MAX));
+            match deliveries::claim(&self.ctx, self.node, free).await {
+                Ok(claimed) => {
+                    for turn in claimed {
+                        let (courier, hand) = (Arc::clone(&self), Arc::clone(&hands).try_acquire_owned());
+                        self.ctx.metrics.webhook_turns.inc();
+                        tasks.spawn("webhook turn", async move {
+                            courier.turn(turn).await;
+                            courier.ctx.metrics.webhook_turns.dec();
+                            drop(hand);
+                            courier.freed.notify_one();
+                        });
+                    }
+                }
+                Err(failure) => note("webhook claims", &failure),
+            }
         }
-        // What is under way ends, or is given up in a moment (`GRACE`).
-        while turns.next().await.is_some() {}
     }
 
     /// Delivers what is due until nothing is, for tests; answers with how many turns that took.

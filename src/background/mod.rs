@@ -27,8 +27,8 @@ const PULSE: Duration = Duration::from_millis(500);
 /// Starts everything that runs in the background.
 pub fn start(ctx: &Ctx, node: NodeId, courier: &Arc<Courier>, database_up: &Arc<AtomicBool>, tasks: &Tasks) {
     feeding::start(ctx, tasks);
-    handing::start(ctx, tasks);
-    tasks.spawn("webhook deliveries", Arc::clone(courier).drive());
+    handing::start(&courier.ctx, tasks);
+    tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
     peers::start(ctx, node, tasks);
     let (task, stop) = (ctx.clone(), tasks.stopping().clone());
     tasks.spawn("sweeps", async move { sweeps::drive(&task, &stop).await });

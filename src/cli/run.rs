@@ -88,7 +88,7 @@ pub async fn dev(arguments: Dev) -> Done {
     config.bind = arguments.bind.unwrap_or(config.bind);
     config.data_dir = arguments.data_dir.or(config.data_dir);
     // Whoever tries webhooks out has the receiver on the same machine.
-    config.webhook_allow = config.webhook_allow.and(Allowed::loopback());
+    config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
     if !config.bind.ip().is_loopback() && !arguments.seed.is_empty() {
         return Err(format!(
             "seeded keys are for local use, and {} can be reached from elsewhere. Bind to {} or leave --seed out",

@@ -218,14 +218,16 @@ async fn nobody_is_told_what_its_owner_may_not_see() {
     let to = |agent: &str| json!({ "sender": "agent.ada", "to": agent, "payload": {} });
     let mine = send(&ada, &channel, to("agent.bob")).await;
     send(&ada, &channel, to("agent.cleo")).await;
-    let members = json!({ "name": "private", "member_policy": "explicit", "members": ["agent.ada", "agent.cleo"] });
+    let members =
+        json!({ "name": "private", "member_policy": "explicit", "members": ["agent.ada", "agent.cleo"] });
     let private = ada.post(&format!("/intents/{intent}/channels"), members).await.is(201);
     send(&ada, private["id"].as_str().unwrap(), to("*")).await;
     world.hooks().await;
     for receiver in [&everything, &narrow] {
         let got = receiver.take();
         assert_eq!(types(&got), ["channel_message", "channel.created"]);
-        assert_eq!(got[0].id(), mine["id"].as_str().unwrap());
+        let told: Vec<&str> = got.iter().map(Got::id).filter(|id| id.starts_with("msg_")).collect();
+        assert_eq!(told, [mine["id"].as_str().unwrap()]);
     }
     // Queued while he might read it, and not sent once he may not.
     send(&ada, &channel, note(1)).await;
@@ -242,7 +244,7 @@ async fn nobody_is_told_what_its_owner_may_not_see() {
     let after = send(&ada, &channel, note(3)).await;
     world.hooks().await;
     for receiver in [&everything, &narrow] {
-        assert_eq!(receiver.take().last().unwrap().id(), after["id"].as_str().unwrap());
+        assert!(receiver.ids().contains(&after["id"].as_str().unwrap().to_owned()));
     }
     world.end().await;
 }
@@ -257,7 +259,7 @@ async fn a_revoked_key_takes_its_subscriptions_along_and_a_rotated_one_keeps_the
     let ada = world.client(made["key"].as_str().unwrap());
     let (_, channel) = talk(&ada, json!({})).await;
     subscribe(&ada, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
-    let path = format!("/keys/{}/rotate", made["id"].as_str().unwrap());
+    let path = format!("/keys/{}/rotate", made["record"]["id"].as_str().unwrap());
     let rotated = admin.post(&path, json!({ "overlap_seconds": 0 })).await.ok();
     let ada = world.client(rotated["key"].as_str().unwrap());
     send(&ada, &channel, note(1)).await;
@@ -265,7 +267,7 @@ async fn a_revoked_key_takes_its_subscriptions_along_and_a_rotated_one_keeps_the
     assert_eq!(receiver.take().len(), 1, "the new key has the old one's subscriptions");
     send(&ada, &channel, note(2)).await;
     world.hand_out().await;
-    admin.delete(&format!("/keys/{}", rotated["id"].as_str().unwrap())).await.ok();
+    admin.delete(&format!("/keys/{}", rotated["record"]["id"].as_str().unwrap())).await.ok();
     let any = world.any();
     send(&any, &channel, note(3)).await;
     world.hooks().await;

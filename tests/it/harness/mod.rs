@@ -108,7 +108,7 @@ impl World {
         let settings = setup.settings.clone();
         let config = Config::read(&|name| match name {
             "ENTENTE_BIND" => Some("127.0.0.1:0".to_owned()),
-            "ENTENTE_WORKERS" => Some("1".to_owned()),
+            "ENTENTE_WORKERS" | "ENTENTE_WEBHOOK_TIMEOUT_SECONDS" => Some("1".to_owned()),
             "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" | "ENTENTE_RATE_PER_SECOND"
                 if !settings.iter().any(|(key, _)| *key == name) =>
             {
@@ -118,7 +118,6 @@ impl World {
             "ENTENTE_WEBHOOK_ALLOW" if !settings.iter().any(|(key, _)| *key == name) => {
                 Some("127.0.0.1".to_owned())
             }
-            "ENTENTE_WEBHOOK_TIMEOUT_SECONDS" => Some("1".to_owned()),
             _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
         });
         let mut parts = Parts::real(config.unwrap(), Cluster::get().options(&database));
