@@ -31,8 +31,9 @@ pub(crate) use turns::{begin_again, health, hold};
 /// Deliveries loaded for one turn at once: their bodies are in memory together.
 const BATCH: i64 = 32;
 
-/// Seconds that a turn lasts beyond the time of one attempt, for what is done around it.
-const TURN_SECONDS: i64 = 45;
+/// Seconds that a turn lasts beyond the time of one attempt, for what is done around it: short, because who dies keeps its
+/// turns for so long.
+const TURN_SECONDS: i64 = 10;
 
 /// Deliveries that may wait for one endpoint: beyond, a receiver that is down fills the disk.
 const BACKLOG: i64 = 100_000;

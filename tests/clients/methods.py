@@ -46,6 +46,7 @@ TESTED = {
         "agent_heartbeat",
         "update_agent_status",
     ],
+    "test_subscriptions.py": ["subscribe", "get_subscriptions", "unsubscribe"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
     "test_errors.py": ["close"],
 }
@@ -103,7 +104,6 @@ LATER = {
     "attachments": ["add_attachment", "get_attachments", "delete_attachment"],
     "costs": ["record_cost", "get_costs"],
     "retries": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
-    "subscriptions": ["subscribe", "get_subscriptions", "unsubscribe"],
     "tasks": ["create_task", "get_task", "list_tasks", "update_task"],
     "plans": ["create_plan", "get_plan", "list_plans", "update_plan"],
     "coordinators": [
