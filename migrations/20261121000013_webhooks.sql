@@ -97,8 +97,8 @@ CREATE TABLE webhook_attempts (
 
 CREATE INDEX webhook_attempts_by_delivery ON webhook_attempts (delivery_id, id);
 
--- One row per endpoint that was ever sent anything: whose turn it is, and how it has been doing.
-CREATE TABLE webhook_turns (
+-- One row per endpoint that was ever sent anything: whose shift it is, and how it has been doing.
+CREATE TABLE webhook_shifts (
     endpoint_id     uuid PRIMARY KEY,
     -- When it has something due; null when nothing waits or it is disabled.
     due_at          timestamptz,
@@ -106,7 +106,7 @@ CREATE TABLE webhook_turns (
     -- this; a server that dies loses it by time.
     claimed_by      uuid,
     claimed_until   timestamptz,
-    -- Rises with each claim: who lost its turn writes nothing any more.
+    -- Rises with each claim: who lost its shift writes nothing any more.
     fence           bigint NOT NULL DEFAULT 0,
     -- It is left alone until then, because it failed.
     paused_until    timestamptz,
@@ -117,7 +117,7 @@ CREATE TABLE webhook_turns (
     last_success_at timestamptz
 ) WITH (fillfactor = 70);
 
-CREATE INDEX webhook_turns_due ON webhook_turns (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhook_shifts_due ON webhook_shifts (due_at) WHERE due_at IS NOT NULL;
 
 -- Endpoints whose past is handed out again, and how far that has come. A time is looked for among transactions, because
 -- that is the order in which the lines are read.

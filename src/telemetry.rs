@@ -108,7 +108,7 @@ pub struct Metrics {
     /// Deliveries to receivers of webhooks.
     pub webhooks: Family<WebhookLabels, Counter>,
     /// Endpoints that are sent to at this moment.
-    pub webhook_turns: Gauge,
+    pub webhook_shifts: Gauge,
     /// Milliseconds from when something happened to when it was queued for its receivers.
     pub webhook_lag: Gauge,
     /// Deliveries that wait, counted up to a limit.
@@ -143,7 +143,7 @@ impl Metrics {
             auth: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
-            webhook_turns: Gauge::default(),
+            webhook_shifts: Gauge::default(),
             webhook_lag: Gauge::default(),
             webhook_waiting: Gauge::default(),
         };
@@ -180,7 +180,7 @@ impl Metrics {
 
     fn register_webhooks(&self, registry: &mut Registry) {
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
-        registry.register("webhook_turns", "Endpoints that are sent to", self.webhook_turns.clone());
+        registry.register("webhook_shifts", "Endpoints that are sent to", self.webhook_shifts.clone());
         registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
         registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
     }

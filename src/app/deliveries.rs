@@ -1,13 +1,13 @@
-//! Deliveries: what waits to be sent to whom, whose turn it is, and what came of it. Tables `webhook_bodies`,
-//! `webhook_deliveries`, `webhook_attempts`, `webhook_turns`. Sending is `src/background/deliver.rs`, which holds no
-//! transaction while it does: only a turn, that ends by itself when its server dies.
+//! Deliveries: what waits to be sent to whom, whose shift it is, and what came of it. Tables `webhook_bodies`,
+//! `webhook_deliveries`, `webhook_attempts`, `webhook_shifts`. Sending is `src/background/deliver.rs`, which holds no
+//! transaction while it does: only a shift, that ends by itself when its server dies.
 //!
-//! One server at a time has an endpoint's turn, and sends its deliveries one after the other. So first attempts keep the
+//! One server at a time has an endpoint's shift, and sends its deliveries one after the other. So first attempts keep the
 //! order of the log; what failed comes again by its own schedule and holds nothing up.
 
 mod log;
 mod rows;
-mod turns;
+mod shifts;
 
 use std::collections::HashMap;
 
@@ -25,27 +25,27 @@ use crate::feed::Record;
 
 pub use log::{Attempt, Delivery, Filter, list, ping, wait};
 pub(crate) use rows::{Queue, forget_all, queue};
-pub use turns::Health;
-pub(crate) use turns::{begin_again, health, hold};
+pub use shifts::Health;
+pub(crate) use shifts::{begin_again, health, hold};
 
-/// Deliveries loaded for one turn at once: their bodies are in memory together.
+/// Deliveries loaded for one shift at once: their bodies are in memory together.
 const BATCH: i64 = 32;
 
-/// Seconds that a turn lasts beyond the time of one attempt, for what is done around it: short, because who dies keeps its
-/// turns for so long.
-const TURN_SECONDS: i64 = 10;
+/// Seconds that a shift lasts beyond the time of one attempt, for what is done around it: short, because who dies keeps its
+/// shifts for so long.
+const SHIFT_SECONDS: i64 = 10;
 
 /// Deliveries that may wait for one endpoint: beyond, a receiver that is down fills the disk.
 const BACKLOG: i64 = 100_000;
 
-/// The turn of one endpoint.
+/// The shift of one endpoint.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn {
+pub struct Shift {
     /// The endpoint.
     pub endpoint_id: EndpointId,
     /// Who has it.
     node: NodeId,
-    /// Which of its turns.
+    /// Which of its shifts.
     fence: i64,
 }
 
@@ -98,7 +98,7 @@ pub struct Attempted {
     pub retry_after: Option<u32>,
 }
 
-/// How a turn goes on after attempts were written down.
+/// How a shift goes on after attempts were written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// With the next delivery.
@@ -111,35 +111,35 @@ pub enum Next {
     Lost,
 }
 
-/// Takes the turns of up to `limit` endpoints that have something due: those first that have waited longest.
+/// Takes the shifts of up to `limit` endpoints that have something due: those first that have waited longest.
 ///
 /// # Errors
 /// The database.
-pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<Turn>> {
+pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<Shift>> {
     let now = ctx.now();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let claimed = turns::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await?;
-    Ok(claimed.into_iter().map(|(endpoint_id, fence)| Turn { endpoint_id, node, fence }).collect())
+    let claimed = shifts::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await?;
+    Ok(claimed.into_iter().map(|(endpoint_id, fence)| Shift { endpoint_id, node, fence }).collect())
 }
 
 fn lasting(ctx: &Ctx) -> TimeDelta {
     let attempt = i64::try_from(ctx.settings.webhooks.timeout.as_secs()).unwrap_or(i64::MAX);
-    TimeDelta::seconds(attempt.saturating_add(TURN_SECONDS))
+    TimeDelta::seconds(attempt.saturating_add(SHIFT_SECONDS))
 }
 
-/// The next deliveries of a turn. Each is looked at once more: what its owner may no longer see is dropped. `None` when
+/// The next deliveries of a shift. Each is looked at once more: what its owner may no longer see is dropped. `None` when
 /// nothing is to be sent.
 ///
 /// # Errors
 /// The database.
-pub async fn load(ctx: &Ctx, turn: &Turn) -> Outcome<Option<Batch>> {
+pub async fn load(ctx: &Ctx, shift: &Shift) -> Outcome<Option<Batch>> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;
-    let Some(stored) = endpoints::find(&mut conn, turn.endpoint_id).await? else { return Ok(None) };
+    let Some(stored) = endpoints::find(&mut conn, shift.endpoint_id).await? else { return Ok(None) };
     if !stored.endpoint.live(now) {
         return Ok(None);
     }
-    let waiting = rows::due(&mut conn, turn.endpoint_id, now, BATCH).await?;
+    let waiting = rows::due(&mut conn, shift.endpoint_id, now, BATCH).await?;
     let sight = endpoints::powers(&mut conn, &stored, now).await?;
     drop(conn);
     let seen = judge(ctx, &stored, sight, &waiting).await?;
@@ -192,14 +192,14 @@ async fn sees_channel(ctx: &Ctx, sight: &mut Sight, intent: IntentId, one: &rows
     Ok(found.first().is_some_and(|channel| channel.admits(&sight.caller.agent)))
 }
 
-/// Writes down what came of attempts, in their order, and prolongs the turn.
+/// Writes down what came of attempts, in their order, and prolongs the shift.
 ///
 /// # Errors
 /// The database.
-pub async fn record(ctx: &Ctx, turn: &Turn, made: &[Attempted]) -> Outcome<Next> {
+pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Next> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
-    let Some(mut health) = turns::lock(&mut tx, turn).await? else { return Ok(Next::Lost) };
+    let Some(mut health) = shifts::lock(&mut tx, shift).await? else { return Ok(Next::Lost) };
     let mut next = Next::Continue;
     let mut changes = Vec::with_capacity(made.len());
     for one in made {
@@ -232,8 +232,8 @@ pub async fn record(ctx: &Ctx, turn: &Turn, made: &[Attempted]) -> Outcome<Next>
     let mint = |at| AttemptId::mint(at, &*ctx.chance);
     rows::change(&mut tx, &changes, now).await?;
     rows::insert_attempts(&mut tx, made, mint).await?;
-    turns::prolong(&mut tx, turn, &health, now + lasting(ctx)).await?;
-    if next == Next::Pause && rows::waits_more_than(&mut tx, turn.endpoint_id, BACKLOG).await? {
+    shifts::prolong(&mut tx, shift, &health, now + lasting(ctx)).await?;
+    if next == Next::Pause && rows::waits_more_than(&mut tx, shift.endpoint_id, BACKLOG).await? {
         next = Next::Disable(DisabledReason::Backlog);
     }
     tx.commit().await?;
@@ -245,18 +245,18 @@ pub async fn record(ctx: &Ctx, turn: &Turn, made: &[Attempted]) -> Outcome<Next>
     Ok(next)
 }
 
-/// Gives a turn back. The endpoint's next one is when its next delivery is due and it is no longer left alone.
+/// Gives a shift back. The endpoint's next one is when its next delivery is due and it is no longer left alone.
 ///
 /// # Errors
 /// The database.
-pub async fn end(ctx: &Ctx, turn: &Turn) -> Outcome<()> {
+pub async fn end(ctx: &Ctx, shift: &Shift) -> Outcome<()> {
     let mut tx = ctx.begin(&[]).await?;
     // Locked before what waits is looked at: who queues something after this look says so after this.
-    if turns::lock(&mut tx, turn).await?.is_some() {
+    if shifts::lock(&mut tx, shift).await?.is_some() {
         let now = ctx.now();
-        let live = endpoints::find(&mut tx, turn.endpoint_id).await?;
+        let live = endpoints::find(&mut tx, shift.endpoint_id).await?;
         let live = live.is_some_and(|stored| stored.endpoint.live(now));
-        turns::give_back(&mut tx, turn, live).await?;
+        shifts::give_back(&mut tx, shift, live).await?;
     }
     tx.commit().await?;
     Ok(())

@@ -15,15 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::egress::{Egress, Silence};
 use super::{every, note};
-use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Turn};
+use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Shift};
 use crate::app::{Ctx, Outcome, endpoints};
 use crate::shutdown::Tasks;
 
 /// How often it is looked whether something has become due.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// How long one endpoint is sent to before others get their turn.
-const TURN: Duration = Duration::from_secs(5);
+/// How long one endpoint is sent to before others get theirs.
+const SHIFT: Duration = Duration::from_secs(5);
 
 /// Deliveries that are written down together, and how long that may wait: when a server dies, these are sent again.
 const TOGETHER: usize = 16;
@@ -40,7 +40,7 @@ pub struct Courier {
     node: NodeId,
     concurrency: usize,
     draining: CancellationToken,
-    /// A turn ended.
+    /// A shift ended.
     freed: Notify,
 }
 
@@ -57,7 +57,7 @@ impl Courier {
         Self { ctx, egress, node, concurrency, draining, freed: Notify::new() }
     }
 
-    /// Delivers until the server drains. Each turn is a task of its own: one that waits for a connection must not keep
+    /// Delivers until the server drains. Each shift is a task of its own: one that waits for a connection must not keep
     /// those waiting that have one.
     pub async fn drive(self: Arc<Self>, tasks: Tasks) {
         let hands = Arc::new(Semaphore::new(self.concurrency));
@@ -75,12 +75,12 @@ impl Courier {
             }
             match deliveries::claim(&self.ctx, self.node, free).await {
                 Ok(claimed) => {
-                    for turn in claimed {
+                    for shift in claimed {
                         let (courier, hand) = (Arc::clone(&self), Arc::clone(&hands).try_acquire_owned());
-                        self.ctx.metrics.webhook_turns.inc();
-                        tasks.spawn("webhook turn", async move {
-                            courier.turn(turn).await;
-                            courier.ctx.metrics.webhook_turns.dec();
+                        self.ctx.metrics.webhook_shifts.inc();
+                        tasks.spawn("webhook shift", async move {
+                            courier.shift(shift).await;
+                            courier.ctx.metrics.webhook_shifts.dec();
                             drop(hand);
                             courier.freed.notify_one();
                         });
@@ -91,7 +91,7 @@ impl Courier {
         }
     }
 
-    /// Delivers what is due until nothing is, for tests; answers with how many turns that took.
+    /// Delivers what is due until nothing is, for tests; answers with how many shifts that took.
     ///
     /// # Errors
     /// The database.
@@ -103,30 +103,31 @@ impl Courier {
                 return Ok(taken);
             }
             taken += claimed.len() as u64;
-            let mut turns: FuturesUnordered<_> = claimed.into_iter().map(|turn| self.turn(turn)).collect();
-            while turns.next().await.is_some() {}
+            let mut shifts: FuturesUnordered<_> =
+                claimed.into_iter().map(|shift| self.shift(shift)).collect();
+            while shifts.next().await.is_some() {}
         }
     }
 
-    /// Has one endpoint's turn.
-    async fn turn(&self, turn: Turn) {
-        if let Err(failure) = self.send_due(&turn).await {
+    /// Has one endpoint's shift.
+    async fn shift(&self, shift: Shift) {
+        if let Err(failure) = self.send_due(&shift).await {
             note("webhook deliveries", &failure);
         }
-        if let Err(failure) = deliveries::end(&self.ctx, &turn).await {
-            note("webhook turns", &failure);
+        if let Err(failure) = deliveries::end(&self.ctx, &shift).await {
+            note("webhook shifts", &failure);
         }
     }
 
-    async fn send_due(&self, turn: &Turn) -> Outcome<()> {
+    async fn send_due(&self, shift: &Shift) -> Outcome<()> {
         let began = Instant::now();
-        while began.elapsed() < TURN && !self.draining.is_cancelled() {
-            let Some(batch) = deliveries::load(&self.ctx, turn).await? else { return Ok(()) };
-            match self.send(turn, batch).await? {
+        while began.elapsed() < SHIFT && !self.draining.is_cancelled() {
+            let Some(batch) = deliveries::load(&self.ctx, shift).await? else { return Ok(()) };
+            match self.send(shift, batch).await? {
                 Next::Continue => {}
                 Next::Pause | Next::Lost => return Ok(()),
                 Next::Disable(reason) => {
-                    endpoints::disable(&self.ctx, turn.endpoint_id, reason).await?;
+                    endpoints::disable(&self.ctx, shift.endpoint_id, reason).await?;
                     return Ok(());
                 }
             }
@@ -135,7 +136,7 @@ impl Courier {
     }
 
     /// Sends a batch one after the other. What arrived is written down a few at a time, what did not at once.
-    async fn send(&self, turn: &Turn, batch: Batch) -> Outcome<Next> {
+    async fn send(&self, shift: &Shift, batch: Batch) -> Outcome<Next> {
         let Batch { url, secrets, due } = batch;
         let mut made = Vec::new();
         let mut since = Instant::now();
@@ -146,14 +147,14 @@ impl Courier {
             let failed = attempted.failure.is_some();
             made.push(attempted);
             if failed || made.len() >= TOGETHER || since.elapsed() > UNWRITTEN {
-                let next = deliveries::record(&self.ctx, turn, &std::mem::take(&mut made)).await?;
+                let next = deliveries::record(&self.ctx, shift, &std::mem::take(&mut made)).await?;
                 if next != Next::Continue {
                     return Ok(next);
                 }
                 since = Instant::now();
             }
         }
-        if made.is_empty() { Ok(Next::Continue) } else { deliveries::record(&self.ctx, turn, &made).await }
+        if made.is_empty() { Ok(Next::Continue) } else { deliveries::record(&self.ctx, shift, &made).await }
     }
 
     fn headers(&self, one: &Due, signature: String, at: Timestamp) -> Vec<(&'static str, String)> {

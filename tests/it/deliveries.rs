@@ -268,7 +268,7 @@ async fn an_answer_is_read_so_far_and_no_redirect_is_followed() {
     assert_eq!(elsewhere.connections(), 0);
     line.ada.delete(&line.path).await.ok();
     line.world.sweep().await;
-    for table in ["webhook_endpoints", "webhook_deliveries", "webhook_attempts", "webhook_turns"] {
+    for table in ["webhook_endpoints", "webhook_deliveries", "webhook_attempts", "webhook_shifts"] {
         let text = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
         let left: i64 = sqlx::query_scalar(text).fetch_one(&line.world.ctx().pool).await.unwrap();
         assert_eq!(left, 0, "{table} keeps something of what was deleted");

@@ -6,7 +6,7 @@ use entente_core::ids::{AttemptId, ChannelId, EndpointId, IntentId};
 use entente_core::webhooks::DeliveryStatus;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Attempted, Due, turns};
+use super::{Attempted, Due, shifts};
 use crate::app::webhooks::Post;
 use crate::app::{Ctx, Outcome};
 
@@ -53,7 +53,7 @@ pub(crate) async fn queue(
     let mut endpoints = queued;
     endpoints.sort_unstable();
     endpoints.dedup();
-    turns::poke(conn, &endpoints, now).await?;
+    shifts::poke(conn, &endpoints, now).await?;
     Ok(endpoints)
 }
 
@@ -282,7 +282,7 @@ pub(crate) async fn forget_all(conn: &mut PgConnection, id: EndpointId, limit: i
     .await?;
     forget_attempts(conn, &ids).await?;
     if ids.is_empty() {
-        turns::forget(conn, id).await?;
+        shifts::forget(conn, id).await?;
     }
     Ok(ids.len() as u64)
 }

@@ -51,7 +51,7 @@ impl World {
             return;
         }
         self.hooks().await;
-        let due: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_turns WHERE due_at <= $1")
+        let due: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_shifts WHERE due_at <= $1")
             .bind(self.ctx().now())
             .fetch_one(&self.ctx().pool)
             .await

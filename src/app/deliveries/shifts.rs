@@ -1,4 +1,4 @@
-//! Whose turn it is, and how each receiver has been doing. Table `webhook_turns`.
+//! Whose shift it is, and how each receiver has been doing. Table `webhook_shifts`.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use entente_core::clock::Timestamp;
 use entente_core::ids::{EndpointId, NodeId};
 use sqlx::{PgConnection, PgPool};
 
-use super::Turn;
+use super::Shift;
 use crate::app::Outcome;
 
 /// How an endpoint has been doing.
@@ -73,9 +73,9 @@ pub(crate) async fn health(
 ) -> Outcome<HashMap<EndpointId, Health>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- turns::health
+        "-- shifts::health
          SELECT endpoint_id, failures, failing_since, paused_until, last_error, last_error_at, last_success_at
-         FROM webhook_turns WHERE endpoint_id = ANY ($1)",
+         FROM webhook_shifts WHERE endpoint_id = ANY ($1)",
         &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
     )
     .fetch_all(conn)
@@ -91,10 +91,10 @@ pub(super) async fn claim(
     limit: i64,
 ) -> Outcome<Vec<(EndpointId, i64)>> {
     let rows = sqlx::query!(
-        "-- turns::claim
-         UPDATE webhook_turns SET claimed_by = $1, claimed_until = $3, fence = fence + 1
+        "-- shifts::claim
+         UPDATE webhook_shifts SET claimed_by = $1, claimed_until = $3, fence = fence + 1
          WHERE endpoint_id IN (
-             SELECT endpoint_id FROM webhook_turns
+             SELECT endpoint_id FROM webhook_shifts
              WHERE due_at <= $2 AND (claimed_until IS NULL OR claimed_until <= $2)
              ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED)
          RETURNING endpoint_id, fence",
@@ -108,16 +108,16 @@ pub(super) async fn claim(
     Ok(rows.into_iter().map(|row| (row.endpoint_id.into(), row.fence)).collect())
 }
 
-/// Locks the row of a turn; `None` when it is no longer this one's.
-pub(super) async fn lock(conn: &mut PgConnection, turn: &Turn) -> Outcome<Option<Health>> {
+/// Locks the row of a shift; `None` when it is no longer this one's.
+pub(super) async fn lock(conn: &mut PgConnection, shift: &Shift) -> Outcome<Option<Health>> {
     let row = sqlx::query_as!(
         Row,
-        "-- turns::lock
+        "-- shifts::lock
          SELECT endpoint_id, failures, failing_since, paused_until, last_error, last_error_at, last_success_at
-         FROM webhook_turns WHERE endpoint_id = $1 AND fence = $2 AND claimed_by = $3 FOR UPDATE",
-        turn.endpoint_id.uuid(),
-        turn.fence,
-        turn.node.uuid()
+         FROM webhook_shifts WHERE endpoint_id = $1 AND fence = $2 AND claimed_by = $3 FOR UPDATE",
+        shift.endpoint_id.uuid(),
+        shift.fence,
+        shift.node.uuid()
     )
     .fetch_optional(conn)
     .await?;
@@ -126,16 +126,16 @@ pub(super) async fn lock(conn: &mut PgConnection, turn: &Turn) -> Outcome<Option
 
 pub(super) async fn prolong(
     conn: &mut PgConnection,
-    turn: &Turn,
+    shift: &Shift,
     health: &Health,
     until: Timestamp,
 ) -> Outcome<()> {
     sqlx::query!(
-        "-- turns::prolong
-         UPDATE webhook_turns SET claimed_until = $2, failures = $3, failing_since = $4, paused_until = $5,
+        "-- shifts::prolong
+         UPDATE webhook_shifts SET claimed_until = $2, failures = $3, failing_since = $4, paused_until = $5,
                 last_error = $6, last_error_at = $7, last_success_at = $8
          WHERE endpoint_id = $1",
-        turn.endpoint_id.uuid(),
+        shift.endpoint_id.uuid(),
         until,
         i32::try_from(health.failures).unwrap_or(i32::MAX),
         health.failing_since,
@@ -149,16 +149,16 @@ pub(super) async fn prolong(
     Ok(())
 }
 
-/// Gives a turn back whose row is locked.
-pub(super) async fn give_back(conn: &mut PgConnection, turn: &Turn, live: bool) -> Outcome<()> {
+/// Gives a shift back whose row is locked.
+pub(super) async fn give_back(conn: &mut PgConnection, shift: &Shift, live: bool) -> Outcome<()> {
     sqlx::query!(
-        "-- turns::give_back
-         UPDATE webhook_turns t SET claimed_by = NULL, claimed_until = NULL,
+        "-- shifts::give_back
+         UPDATE webhook_shifts t SET claimed_by = NULL, claimed_until = NULL,
                 due_at = CASE WHEN $2 THEN (
                     SELECT greatest(min(d.next_attempt_at), t.paused_until) FROM webhook_deliveries d
                     WHERE d.endpoint_id = $1 AND d.status = 'waiting' HAVING count(*) > 0) END
          WHERE t.endpoint_id = $1",
-        turn.endpoint_id.uuid(),
+        shift.endpoint_id.uuid(),
         live
     )
     .execute(conn)
@@ -169,8 +169,8 @@ pub(super) async fn give_back(conn: &mut PgConnection, turn: &Turn, live: bool) 
 /// Says that something is due for these endpoints at `at`; those that are left alone get it when that is over.
 pub(super) async fn poke(conn: &mut PgConnection, ids: &[uuid::Uuid], at: Timestamp) -> Outcome<()> {
     sqlx::query!(
-        "-- turns::poke
-         INSERT INTO webhook_turns AS t (endpoint_id, due_at)
+        "-- shifts::poke
+         INSERT INTO webhook_shifts AS t (endpoint_id, due_at)
          SELECT id, $2 FROM UNNEST($1::uuid[]) AS u (id) ORDER BY id
          ON CONFLICT (endpoint_id) DO UPDATE
              SET due_at = least(t.due_at, greatest(excluded.due_at, t.paused_until))",
@@ -185,8 +185,8 @@ pub(super) async fn poke(conn: &mut PgConnection, ids: &[uuid::Uuid], at: Timest
 /// Forgets an endpoint's failures, and has what waits for it sent: it was made active again, or is another.
 pub(crate) async fn begin_again(conn: &mut PgConnection, id: EndpointId, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
-        "-- turns::begin_again
-         UPDATE webhook_turns SET due_at = $2, paused_until = NULL, failures = 0, failing_since = NULL
+        "-- shifts::begin_again
+         UPDATE webhook_shifts SET due_at = $2, paused_until = NULL, failures = 0, failing_since = NULL
          WHERE endpoint_id = $1",
         id.uuid(),
         now
@@ -199,8 +199,8 @@ pub(crate) async fn begin_again(conn: &mut PgConnection, id: EndpointId, now: Ti
 /// Has nothing more sent to an endpoint.
 pub(crate) async fn hold(conn: &mut PgConnection, id: EndpointId) -> Outcome<()> {
     sqlx::query!(
-        "-- turns::hold
-         UPDATE webhook_turns SET due_at = NULL WHERE endpoint_id = $1",
+        "-- shifts::hold
+         UPDATE webhook_shifts SET due_at = NULL WHERE endpoint_id = $1",
         id.uuid()
     )
     .execute(conn)
@@ -211,8 +211,8 @@ pub(crate) async fn hold(conn: &mut PgConnection, id: EndpointId) -> Outcome<()>
 /// Forgets how a removed endpoint has been doing.
 pub(super) async fn forget(conn: &mut PgConnection, id: EndpointId) -> Outcome<()> {
     sqlx::query!(
-        "-- turns::forget
-         DELETE FROM webhook_turns WHERE endpoint_id = $1",
+        "-- shifts::forget
+         DELETE FROM webhook_shifts WHERE endpoint_id = $1",
         id.uuid()
     )
     .execute(conn)
