@@ -32,6 +32,7 @@ CREATE TABLE webhook_endpoints (
 
 CREATE INDEX webhook_endpoints_by_owner ON webhook_endpoints (principal_id, id) WHERE removed_at IS NULL;
 CREATE UNIQUE INDEX webhook_endpoints_of_agent ON webhook_endpoints (agent_id) WHERE kind = 'agent' AND removed_at IS NULL;
+CREATE INDEX webhook_endpoints_by_end ON webhook_endpoints (expires_at) WHERE removed_at IS NULL AND expires_at IS NOT NULL;
 CREATE INDEX webhook_endpoints_removed ON webhook_endpoints (removed_at) WHERE removed_at IS NOT NULL;
 
 -- An endpoint's key is followed through its rotations.

@@ -262,8 +262,8 @@ pub async fn end(ctx: &Ctx, shift: &Shift) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes away what was finished longer ago than it is kept, and what is left of removed endpoints; up to `limit`
-/// deliveries of each. Answers with how many.
+/// Takes away what was finished or has ended longer ago than it is kept, and what is left of removed endpoints; up to
+/// `limit` of each. Answers with how many.
 ///
 /// # Errors
 /// The database.
@@ -271,5 +271,6 @@ pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut conn = ctx.pool.acquire().await?;
     ctx.metrics.webhook_waiting.set(rows::waiting(&mut conn, BACKLOG).await?);
     drop(conn);
-    Ok(rows::forget_finished(ctx, limit).await? + endpoints::sweep_removed(ctx, limit).await?)
+    let retired = endpoints::retire(ctx, limit).await?;
+    Ok(retired + rows::forget_finished(ctx, limit).await? + endpoints::sweep_removed(ctx, limit).await?)
 }

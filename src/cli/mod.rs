@@ -12,6 +12,7 @@ mod remote;
 mod run;
 mod tail;
 mod verify;
+mod webhooks;
 
 use clap::{Parser, Subcommand};
 
@@ -51,6 +52,8 @@ enum Command {
     Reply(messages::Reply),
     Messages(messages::Messages),
     Tail(tail::Tail),
+    #[command(name = "webhook")]
+    Webhooks(webhooks::Webhooks),
     Verify(verify::Verify),
     /// Print the OpenAPI document
     Openapi,
@@ -84,6 +87,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Reply(reply) => reply.run().await,
         Command::Messages(messages) => messages.run().await,
         Command::Tail(tail) => tail.run().await,
+        Command::Webhooks(webhooks) => webhooks.run().await,
         Command::Verify(verify) => verify.run(),
         Command::Openapi => verify::openapi(),
     }

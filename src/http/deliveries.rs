@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpResponse, get, post, web};
+use actix_web::http::StatusCode;
+use actix_web::{get, post, web};
 use entente_core::ids::{AttemptId, EndpointId};
 use entente_core::keys::Dialect;
 use entente_core::limits::WAIT_SECONDS;
@@ -130,7 +131,7 @@ async fn ping(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     let webhook_id = deliveries::ping(&doors.ctx, &asker.caller, endpoint).await?;
     let delivery = deliveries::wait(&doors.ctx, endpoint, &webhook_id, wait).await?;
     let tried = !delivery.attempts.is_empty();
-    let status = if tried { HttpResponse::Ok() } else { HttpResponse::Accepted() }.finish().status();
+    let status = if tried { StatusCode::OK } else { StatusCode::ACCEPTED };
     json(status, &DeliveryBody::new(delivery, asker.dialect))
 }
 
@@ -143,13 +144,22 @@ struct ReplayBody {
     since: GivenTime,
 }
 
+/// A replay that has begun.
+#[derive(Debug, Serialize, ToSchema)]
+struct ReplayBegun {
+    /// Of this subscription.
+    subscription_id: EndpointId,
+    /// What happened at this time or later.
+    since: WireTime,
+}
+
 /// Send the past again
 ///
 /// What happened since a time and the subscriber may see now is queued once more, under the same ids: a receiver knows by
 /// `webhook-id` what it had already. Done in the background.
 #[utoipa::path(operation_id = "replay_subscription", tag = "webhooks", request_body = ReplayBody,
     params(("subscription_id" = String, Path, description = "The subscription")),
-    responses((status = 202, description = "It has begun")))]
+    responses((status = 202, description = "It has begun", body = ReplayBegun)))]
 #[post("/subscriptions/{subscription_id}/replay")]
 async fn replay(
     doors: web::Data<Doors>,
@@ -158,6 +168,8 @@ async fn replay(
     body: Body<ReplayBody>,
 ) -> Reply {
     let endpoint: EndpointId = id("subscription", &path)?;
-    replays::begin(&doors.ctx, &asker.caller, endpoint, body.value.since.0).await?;
-    Ok(HttpResponse::Accepted().finish())
+    let since = body.value.since.0;
+    replays::begin(&doors.ctx, &asker.caller, endpoint, since).await?;
+    let begun = ReplayBegun { subscription_id: endpoint, since: WireTime::new(since, asker.dialect) };
+    json(StatusCode::ACCEPTED, &begun)
 }

@@ -119,6 +119,31 @@ async fn a_receiver_in_trouble_is_left_alone_for_a_while() {
 }
 
 #[tokio::test]
+async fn what_comes_due_in_another_order_is_all_sent() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let receiver = Receiver::start().await;
+    subscribe(&ada, &receiver.url(), json!({ "event_types": ["comment"] })).await;
+    receiver.does([Act::Hang, Act::Say(200, "")]);
+    let mut said = Vec::new();
+    for n in 0..4 {
+        let (intent, _) = talk(&ada, json!({})).await;
+        let event = json!({ "event_type": "comment", "payload": { "n": n } });
+        let event = ada.post(&format!("/intents/{intent}/events"), event).await.ok();
+        said.push(event["id"].as_str().unwrap().to_owned());
+        world.hooks().await;
+        world.clock.advance(10);
+    }
+    // The first failed, and is due again after the others were queued.
+    world.clock.advance(60);
+    world.deliver().await;
+    let ids = receiver.ids();
+    said.push(said[0].clone());
+    assert_eq!(ids, said);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn who_is_gone_is_disabled_at_once_and_who_only_fails_after_five_days() {
     let line = Line::open().await;
     line.receiver.does([Act::Say(410, "")]);

@@ -150,9 +150,16 @@ async fn a_subscription_is_shown_listed_changed_and_deleted() {
     world.hooks().await;
     assert_eq!(ada.get(&path).await.ok()["active"], false, "ended the instant it is due");
     assert_eq!(receiver.take().len(), 0);
+    let brief = rfc3339(plus_seconds(world.clock.now(), 60));
+    let brief = subscribe(&ada, &receiver.url(), json!({ "expires_at": brief })).await;
+    let brief = format!("/subscriptions/{}", brief["id"].as_str().unwrap());
+    world.pass(60).await;
+    assert_eq!(ada.get(&brief).await.ok()["active"], false, "its owner still finds it");
     assert_eq!(ada.delete(&path).await.status, 204);
     ada.get(&path).await.refused(404, "not_found");
     ada.delete(&path).await.refused(404, "not_found");
+    world.pass(7 * 24 * 3_600 + 1).await;
+    ada.get(&brief).await.refused(404, "not_found");
     assert_eq!(ada.get("/subscriptions").await.ok(), json!([]));
     world.end().await;
 }

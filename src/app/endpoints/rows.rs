@@ -143,13 +143,15 @@ pub(super) async fn list(
     rows.into_iter().map(Stored::try_from).collect()
 }
 
-/// How many subscriptions a principal has.
-pub(super) async fn count(conn: &mut PgConnection, principal_id: &str) -> Outcome<i64> {
+/// How many subscriptions a principal has that have not ended.
+pub(super) async fn count(conn: &mut PgConnection, principal_id: &str, now: Timestamp) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- endpoints::count
          SELECT count(*) AS "count!" FROM webhook_endpoints
-         WHERE principal_id = $1 AND kind = 'subscription' AND removed_at IS NULL"#,
-        principal_id
+         WHERE principal_id = $1 AND kind = 'subscription' AND removed_at IS NULL
+           AND (expires_at IS NULL OR expires_at > $2)"#,
+        principal_id,
+        now
     )
     .fetch_one(conn)
     .await?;
@@ -277,6 +279,23 @@ pub(super) async fn remove(conn: &mut PgConnection, id: EndpointId, now: Timesta
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Endpoints that ended before a time.
+pub(super) async fn ended(
+    conn: &mut PgConnection,
+    before: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<uuid::Uuid>> {
+    let ids = sqlx::query_scalar!(
+        "-- endpoints::ended
+         SELECT id FROM webhook_endpoints WHERE removed_at IS NULL AND expires_at < $1 ORDER BY expires_at LIMIT $2",
+        before,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids)
 }
 
 /// Deletes what is left of removed endpoints, up to `limit` deliveries of each; answers with how many.
