@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
 
 /// How the log is written.
@@ -86,6 +87,25 @@ pub struct Config {
     pub refused_subscribe_hold: Duration,
     /// Where spans are sent; `None` for nowhere.
     pub collector: Option<Collector>,
+    /// What is configured about webhooks.
+    pub webhooks: WebhookConfig,
+}
+
+/// The configuration of webhooks.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// What they may be sent to besides the public internet.
+    pub allow: Allowed,
+    /// Whether they are only sent to https URLs.
+    pub https_only: bool,
+    /// How long a receiver may take to answer.
+    pub timeout: Duration,
+    /// Deliveries under way at once.
+    pub concurrency: usize,
+    /// How long finished deliveries are kept.
+    pub retention: Duration,
+    /// Subscriptions of one principal at the most.
+    pub per_principal: u32,
 }
 
 /// What is wrong with the configuration: each fault names its variable.
@@ -156,6 +176,47 @@ impl Reader<'_> {
                 .push(format!("{name}: must be 32 bytes in base64 (`openssl rand -base64 32` makes them)"));
         }
         seed.map(|seed| Signer::from_seed(&seed))
+    }
+
+    fn webhooks(&mut self) -> WebhookConfig {
+        WebhookConfig {
+            allow: self.allowed("ENTENTE_WEBHOOK_ALLOW"),
+            https_only: self.parsed("ENTENTE_WEBHOOK_HTTPS_ONLY", false, "`true` or `false`", |_| true),
+            timeout: self.seconds("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", 15, 60).max(Duration::from_secs(1)),
+            concurrency: self.parsed("ENTENTE_WEBHOOK_CONCURRENCY", 256, "a number from 1 to 10000", |n| {
+                (1..=10_000).contains(n)
+            }),
+            retention: Duration::from_secs(
+                24 * 3_600
+                    * self.parsed(
+                        "ENTENTE_WEBHOOK_RETENTION_DAYS",
+                        7,
+                        "a number of days from 1 to 3650",
+                        |n| (1..=3_650).contains(n),
+                    ),
+            ),
+            per_principal: self.parsed(
+                "ENTENTE_WEBHOOKS_PER_PRINCIPAL",
+                1_000,
+                "a number from 1 to 1000000",
+                |n| (1..=1_000_000).contains(n),
+            ),
+        }
+    }
+
+    fn allowed(&mut self, name: &str) -> Allowed {
+        let Some(text) = self.text(name) else { return Allowed::default() };
+        text.parse().unwrap_or_else(|()| {
+            let what = "a list such as `10.1.0.0/16, fd00::/8, hooks.internal`";
+            self.faults.push(format!("{name}={text}: must be {what}"));
+            Allowed::default()
+        })
+    }
+
+    /// Days that something is kept; 0 is for ever.
+    fn retention(&mut self, name: &str) -> Option<Duration> {
+        let days = self.parsed(name, 0_u64, "a number of days up to 36500", |n| *n <= 36_500);
+        (days > 0).then(|| Duration::from_secs(days * 24 * 3_600))
     }
 
     fn seconds(&mut self, name: &str, default: u64, most: u64) -> Duration {
@@ -236,15 +297,7 @@ impl Config {
                 |n| (1..=1_000_000).contains(n),
             ),
             drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
-            message_retention: match from.parsed(
-                "ENTENTE_MESSAGE_RETENTION_DAYS",
-                0,
-                "a number of days up to 36500",
-                |n| *n <= 36_500,
-            ) {
-                0_u64 => None,
-                days => Some(Duration::from_secs(days * 24 * 3_600)),
-            },
+            message_retention: from.retention("ENTENTE_MESSAGE_RETENTION_DAYS"),
             idempotency_window: Duration::from_secs(
                 3_600
                     * from.parsed("ENTENTE_IDEMPOTENCY_HOURS", 24, "a number of hours from 1 to 8760", |n| {
@@ -269,6 +322,7 @@ impl Config {
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
             collector: from.collector(),
+            webhooks: from.webhooks(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

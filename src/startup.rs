@@ -22,12 +22,15 @@ use tracing::{info, warn};
 
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
-use crate::app::{AppError, Ctx, Grants, Settings, keys, server_keys};
+use crate::app::{AppError, Ctx, Grants, Settings, WebhookSettings, Webhooks, keys, server_keys};
 use crate::background;
+use crate::background::deliver::Courier;
+use crate::background::egress::{Egress, Names, SystemNames};
 use crate::config::Config;
 use crate::environment::{OsChance, SystemClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
+use crate::http::hooks;
 use crate::http::openapi::Document;
 
 use crate::http::{Doors, Limits, Pace, application};
@@ -48,6 +51,10 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
 const HOUSE_CONNECTIONS: u32 = 5;
+
+/// Connections of those who hand out and deliver webhooks: theirs alone, so that many receivers take none from writers and
+/// requests.
+const WEBHOOK_CONNECTIONS: u32 = 4;
 
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
@@ -87,6 +94,9 @@ pub enum StartError {
     /// The collector of spans cannot be used.
     #[error(transparent)]
     Spans(#[from] SpansError),
+    /// The client that sends webhooks cannot be set up.
+    #[error("the client that sends webhooks cannot be set up: {0}")]
+    Egress(String),
     /// A deed at the start failed.
     #[error(transparent)]
     App(#[from] AppError),
@@ -106,6 +116,8 @@ pub struct Parts {
     pub seeded_keys: bool,
     /// Principals with literal keys that are there before the first request is answered.
     pub seeds: Vec<Seed>,
+    /// Who knows which addresses a name stands for, when webhooks are sent.
+    pub names: Arc<dyn Names>,
     /// Whether background tasks run; a test steps them itself.
     pub background: bool,
 }
@@ -121,6 +133,7 @@ impl Parts {
             chance: Arc::new(OsChance::default()),
             seeded_keys: false,
             seeds: Vec::new(),
+            names: Arc::new(SystemNames),
             background: true,
         }
     }
@@ -132,13 +145,15 @@ pub struct Server {
     pub address: SocketAddr,
     /// What its deeds are handed; for seeding, and for tests.
     pub ctx: Ctx,
+    /// Who delivers webhooks; for tests, which step it.
+    pub courier: Arc<Courier>,
     tasks: Tasks,
     http: ServerHandle,
     /// The listening socket, to close it before anything else.
     gate: TcpListener,
     arrivals: Arc<AtomicU64>,
     spans: Option<Arc<Spans>>,
-    pools: [PgPool; 2],
+    pools: [PgPool; 3],
 }
 
 impl Server {
@@ -147,13 +162,14 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, database, clock, chance, seeded_keys, seeds, background } = parts;
+        let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
         let address = config.bind;
         let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
         let writers = u32::try_from(config.commit_writers).unwrap_or(u32::MAX);
-        // Two pools, because a connection is served by the thread that made it: the writers' never wait for a thread
+        // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
         // that is busy with requests.
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
+        let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS);
         let doors = db::pool(database, config.database_connections);
         wait_for(&house).await?;
         db::migrate::run(&house).await?;
@@ -172,15 +188,20 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
+            webhooks: Arc::new(Webhooks::new(hooks::encode)),
         };
         keys::refresh(&ctx).await?;
         for seed in &seeds {
             seeds::seed(&ctx, seed.kind, &seed.id, &seed.secret).await?;
         }
         let database_up = Arc::new(AtomicBool::new(true));
+        let node = NodeId::mint(ctx.now(), &*ctx.chance);
+        let egress = Egress::new(&ctx.settings.webhooks, names).map_err(StartError::Egress)?;
+        let hands = config.webhooks.concurrency;
+        let couriers = Ctx { pool: webhooks.clone(), ..ctx.clone() };
+        let courier = Arc::new(Courier::new(couriers, egress, node, hands, tasks.draining().clone()));
         if background {
-            let node = NodeId::mint(ctx.now(), &*ctx.chance);
-            background::start(&ctx, node, &database_up, &tasks);
+            background::start(&ctx, node, &courier, &database_up, &tasks);
         }
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let sends = Sends::start(&ctx, config.commit_writers, &tasks);
@@ -193,7 +214,17 @@ impl Server {
         let gate = listener.try_clone().map_err(unbound)?;
         take_files(&config);
         let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
-        Ok(Self { address, ctx, tasks, http, gate, arrivals, spans, pools: [doors, house] })
+        Ok(Self {
+            address,
+            ctx,
+            courier,
+            tasks,
+            http,
+            gate,
+            arrivals,
+            spans,
+            pools: [doors, webhooks, house],
+        })
     }
 
     /// Stops the server in order: new connections are refused; streams are told to reconnect, and each response is the
@@ -265,6 +296,13 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         idempotency_window: config.idempotency_window,
         checkpoint_every: config.checkpoint_every,
         seeded_keys,
+        webhooks: WebhookSettings {
+            allowed: config.webhooks.allow.clone(),
+            https_only: config.webhooks.https_only,
+            timeout: config.webhooks.timeout,
+            retention: config.webhooks.retention,
+            per_principal: config.webhooks.per_principal,
+        },
     }
 }
 

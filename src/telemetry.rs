@@ -71,6 +71,13 @@ pub struct AuthLabels {
     pub outcome: &'static str,
 }
 
+/// What became of a delivery to a receiver of webhooks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WebhookLabels {
+    /// `delivered`, `retried`, `failed` or `dropped`.
+    pub outcome: &'static str,
+}
+
 /// The metrics of one server. Cheap to clone; the clones count together.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -101,6 +108,14 @@ pub struct Metrics {
     pub auth: Family<AuthLabels, Counter>,
     /// 1 while the database answers.
     pub database_up: Gauge,
+    /// Deliveries to receivers of webhooks.
+    pub webhooks: Family<WebhookLabels, Counter>,
+    /// Endpoints that are sent to at this moment.
+    pub webhook_shifts: Gauge,
+    /// Milliseconds from when something happened to when it was queued for its receivers.
+    pub webhook_lag: Gauge,
+    /// Deliveries that wait, counted up to a limit.
+    pub webhook_waiting: Gauge,
 }
 
 impl Default for Metrics {
@@ -130,6 +145,10 @@ impl Metrics {
             sweep_failures: Family::default(),
             auth: Family::default(),
             database_up: Gauge::default(),
+            webhooks: Family::default(),
+            webhook_shifts: Gauge::default(),
+            webhook_lag: Gauge::default(),
+            webhook_waiting: Gauge::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -158,7 +177,20 @@ impl Metrics {
         registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
+        metrics.register_webhooks(&mut registry);
         Self { registry: Arc::new(registry), ..metrics }
+    }
+
+    fn register_webhooks(&self, registry: &mut Registry) {
+        registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
+        registry.register("webhook_shifts", "Endpoints that are sent to", self.webhook_shifts.clone());
+        registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
+        registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
+    }
+
+    /// Counts what became of deliveries.
+    pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
+        self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
     }
 
     /// The metrics as `OpenMetrics` text.

@@ -195,14 +195,14 @@ fn check_registration(ask: &Registration) -> Result<(), Refusal> {
         check_name("name", name)?;
     }
     check_list("capabilities", &ask.capabilities)?;
-    let is_url =
-        |url: &String| url.len() <= URL_BYTES && (url.starts_with("http://") || url.starts_with("https://"));
-    if !ask.endpoint.as_ref().is_none_or(is_url) {
+    // Clients put any address here (contract 9); only http and https ones are sent to.
+    let lawful = |text: &String| text.len() <= URL_BYTES && !text.chars().any(char::is_control);
+    if !ask.endpoint.as_ref().is_none_or(lawful) {
         return Err(Refusal::field(
             Code::InvalidRequest,
             "endpoint",
             "url",
-            format!("`endpoint` must be an http:// or https:// URL of at most {URL_BYTES} bytes."),
+            format!("`endpoint` must be an address of at most {URL_BYTES} bytes without control characters."),
         ));
     }
     if let Some(beat) = ask.heartbeat_config {

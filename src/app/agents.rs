@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 
 use super::heartbeats::Beat;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, refuse, tasks, unknown};
+use super::{AppError, Caller, Ctx, Outcome, endpoints, idempotency, not_found, refuse, tasks, unknown};
 
 /// Registers an agent, or renews its record.
 ///
@@ -42,6 +42,7 @@ pub async fn register(
         "capabilities": agent.capabilities, "renewed": existing.is_some(),
     });
     line.record(ctx, Draft::of(Kind::AgentRegistered, &agent_id, payload));
+    endpoints::follow_agent(&mut tx, ctx, &mut line, caller, &agent).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &agent, now).await?;
     tx.commit().await?;

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use super::agents::{changed, find, require_keeper, save};
 use super::lines::Line;
 use super::sends::say;
-use super::{Caller, Ctx, Outcome, Tx, agents, channels, leases, not_found, pending, tasks};
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, leases, not_found, pending, tasks};
 
 /// Deregisters an agent: it leaves every open channel's members, its leases end, requests that wait for it alone expire,
 /// and those channels get a notify; the tasks that it has are for everybody again. Doing it again changes nothing.
@@ -75,6 +75,7 @@ async fn depart(
         };
         save(&mut tx, &after).await?;
         house.record(ctx, changed(&before, &after, actor));
+        endpoints::leave_with_agent(&mut tx, ctx, &mut house, agent_id).await?;
         house.save(&mut tx).await?;
         tx.commit().await?;
         tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");

@@ -305,3 +305,20 @@ pub(crate) async fn of_house(
     .await?;
     rows.into_iter().map(Row::placed).collect()
 }
+
+/// The events at these places.
+pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Event)>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- events::at
+         SELECT e.intent_id, e.seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
+                posted, trace_id, parent_event_id, proof, proof_verified, xid
+         FROM UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
+         JOIN events e ON e.intent_id = k.intent_id AND e.seq = k.seq",
+        &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
+        &places.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Row::placed).collect()
+}

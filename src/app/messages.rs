@@ -14,7 +14,7 @@ use super::{Caller, Ctx, Outcome, not_found, pending, receipts};
 
 mod rows;
 
-pub(crate) use rows::{Row, forget, load_all, of_house, of_line, responses};
+pub(crate) use rows::{Row, at, forget, has_any, load_all, of_house, of_line, responses};
 
 /// Which messages of a channel to list.
 #[derive(Debug, Clone, Default)]

@@ -16,10 +16,13 @@ pub mod caller;
 pub mod chains;
 pub mod channels;
 pub mod checkpoints;
+pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
+pub mod endpoints;
 pub mod events;
 pub mod exports;
+pub mod fanout;
 pub mod heartbeats;
 pub mod idempotency;
 pub mod identities;
@@ -35,6 +38,7 @@ pub mod plans;
 pub mod principals;
 pub mod proofs;
 pub mod receipts;
+pub mod replays;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
@@ -44,6 +48,7 @@ pub mod tasks;
 pub mod traces;
 pub mod turns;
 pub mod visits;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +67,7 @@ pub use heartbeats::Beats;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
 pub use visits::Homes;
+pub use webhooks::{WebhookSettings, Webhooks};
 
 /// What the deeds need to know of the configuration.
 #[derive(Debug, Clone)]
@@ -78,6 +84,8 @@ pub struct Settings {
     pub checkpoint_every: Option<i64>,
     /// Whether keys that are not of the usual form are looked up: only `entente dev` has such, seeded ones.
     pub seeded_keys: bool,
+    /// What the operator says about webhooks.
+    pub webhooks: WebhookSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.
@@ -105,6 +113,8 @@ pub struct Ctx {
     pub server_keys: Arc<ServerKeys>,
     /// The last known version of intents that are followed.
     pub turns: Arc<Turns>,
+    /// What all that has to do with webhooks shares.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// Why a deed was not done.

@@ -40,17 +40,43 @@ pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<
         events: events::of_line(&mut conn, intent, position, end, STEP).await?,
         receipts: receipts::of_line(&mut conn, intent, position, end, STEP).await?,
     };
-    rows.gather(ctx, &mut conn, end, |place| place.seq).await
+    rows.gather(ctx, &mut conn, end, Kept::Shown, |place| place.seq).await
 }
 
 /// What happened anywhere after `place`. Only what is older than every transaction still under way is read: nothing can
 /// appear before it any more. What was reached is the place of something that was written, never the horizon: when
 /// PostgreSQL crashes, numbers of transactions that had written nothing are given out again.
 pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
+    Ok(everywhere(ctx, place, Kept::Shown).await?.0)
+}
+
+/// As [`house`], with messages that are over their channel's limit and not deleted yet: who is told of everything is told
+/// of them, if it was slow to come to them.
+pub(crate) async fn outbox(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
+    Ok(everywhere(ctx, place, Kept::Stored).await?.0)
+}
+
+/// As [`house`]; and whether everything was read that was written before the transaction `until`.
+pub(crate) async fn past(ctx: &Ctx, place: Place, until: i64) -> Outcome<(Stretch<Place>, bool)> {
+    let (stretch, horizon) = everywhere(ctx, place, Kept::Shown).await?;
+    let over = stretch.records.is_empty() && stretch.reached == place && horizon > until;
+    Ok((stretch, over))
+}
+
+/// Which messages are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Those that anybody is still shown.
+    Shown,
+    /// Those that are there.
+    Stored,
+}
+
+async fn everywhere(ctx: &Ctx, place: Place, kept: Kept) -> Outcome<(Stretch<Place>, i64)> {
     let mut conn = ctx.pool.acquire().await?;
     let horizon = horizon(&mut conn).await?;
     if horizon <= place.xid {
-        return Ok(Stretch { records: Vec::new(), reached: place });
+        return Ok((Stretch { records: Vec::new(), reached: place }, horizon));
     }
     let rows = Rows {
         messages: messages::of_house(&mut conn, place, horizon, STEP).await?,
@@ -58,7 +84,24 @@ pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
         receipts: receipts::of_house(&mut conn, place, horizon, STEP).await?,
     };
     let end = rows.last().unwrap_or(place);
-    rows.gather(ctx, &mut conn, end, |place| place).await
+    Ok((rows.gather(ctx, &mut conn, end, kept, |place| place).await?, horizon))
+}
+
+/// What is at these places, for those where anything still is.
+pub(crate) async fn at(ctx: &Ctx, places: &[(IntentId, i64)]) -> Outcome<HashMap<(IntentId, i64), Record>> {
+    if places.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let rows = Rows {
+        messages: messages::at(&mut conn, places).await?,
+        events: events::at(&mut conn, places).await?,
+        receipts: receipts::at(&mut conn, places).await?,
+    };
+    // They come in no order, and all of them count: fewer are asked for than would be a step.
+    let end = Place { xid: i64::MAX, intent_id: IntentId::HOUSE, seq: i64::MAX };
+    let stretch = rows.gather(ctx, &mut conn, end, Kept::Stored, |place| place).await?;
+    Ok(stretch.records.into_iter().map(|(place, record)| ((place.intent_id, place.seq), record)).collect())
 }
 
 /// The place from which on a new follower of everything hears: after the last thing that was written below the horizon.
@@ -114,6 +157,7 @@ impl Rows {
         ctx: &Ctx,
         conn: &mut PgConnection,
         end: P,
+        kept: Kept,
         place: impl Fn(Place) -> P,
     ) -> Outcome<Stretch<P>> {
         // A table that was not read to its end limits how far the others count.
@@ -127,7 +171,7 @@ impl Rows {
         let reached = cuts.into_iter().flatten().min().unwrap_or(end);
         let now = ctx.now();
         let mut records = Vec::new();
-        let talk = Talk::load(conn, &self, now).await?;
+        let talk = Talk::load(conn, &self, kept, now).await?;
         for (at, row) in self.messages {
             let at = place(at);
             if at <= reached {
@@ -154,12 +198,13 @@ impl Rows {
 
 /// The channels and messages that a stretch speaks of. What was deleted or evicted since is no longer shown.
 struct Talk {
+    kept: Kept,
     channels: HashMap<ChannelId, Arc<Channel>>,
     messages: HashMap<(ChannelId, MessageId), Arc<Message>>,
 }
 
 impl Talk {
-    async fn load(conn: &mut PgConnection, rows: &Rows, now: Timestamp) -> Outcome<Self> {
+    async fn load(conn: &mut PgConnection, rows: &Rows, kept: Kept, now: Timestamp) -> Outcome<Self> {
         let receipted: Vec<(ChannelId, MessageId)> =
             rows.receipts.iter().map(|(_, receipt)| (receipt.channel_id, receipt.message_id)).collect();
         let mut ids: Vec<ChannelId> = rows.messages.iter().map(|(_, row)| row.channel_id.into()).collect();
@@ -170,6 +215,7 @@ impl Talk {
         let messages =
             if receipted.is_empty() { Vec::new() } else { messages::load_all(conn, &receipted, now).await? };
         Ok(Self {
+            kept,
             channels: channels.into_iter().map(|channel| (channel.id, Arc::new(channel))).collect(),
             messages: messages.into_iter().map(|m| ((m.channel_id, m.id), Arc::new(m))).collect(),
         })
@@ -177,7 +223,7 @@ impl Talk {
 
     fn message(&self, message: Message) -> Option<Record> {
         let channel = self.channels.get(&message.channel_id)?;
-        if i64::from(message.number) <= channel.floor() {
+        if self.kept == Kept::Shown && i64::from(message.number) <= channel.floor() {
             return None;
         }
         Some(Record::Message { message: Arc::new(message), channel: Arc::clone(channel) })

@@ -117,3 +117,22 @@ pub(crate) async fn of_house(
     .await?;
     rows.into_iter().map(Row::placed).collect()
 }
+
+/// The receipts at these places.
+pub(crate) async fn at(
+    conn: &mut PgConnection,
+    places: &[(IntentId, i64)],
+) -> Outcome<Vec<(Place, Receipt)>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- receipts::at
+         SELECT channel_id, message_id, kind, agent_id, r.intent_id, r.seq, at, xid
+         FROM UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
+         JOIN receipts r ON r.intent_id = k.intent_id AND r.seq = k.seq",
+        &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
+        &places.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Row::placed).collect()
+}

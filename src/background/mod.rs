@@ -1,8 +1,11 @@
-//! What happens without being asked: sweeps, the feed's look into the database, the other servers, and whether the
-//! database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
+//! What happens without being asked: sweeps, the feed's look into the database, webhooks, the other servers, and whether
+//! the database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
 //! servers at once.
 
+pub mod deliver;
+pub mod egress;
 mod feeding;
+mod handing;
 mod peers;
 pub mod sweeps;
 
@@ -14,6 +17,7 @@ use entente_core::ids::NodeId;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use self::deliver::Courier;
 use crate::app::{AppError, Ctx};
 use crate::shutdown::Tasks;
 
@@ -21,8 +25,10 @@ use crate::shutdown::Tasks;
 const PULSE: Duration = Duration::from_millis(500);
 
 /// Starts everything that runs in the background.
-pub fn start(ctx: &Ctx, node: NodeId, database_up: &Arc<AtomicBool>, tasks: &Tasks) {
+pub fn start(ctx: &Ctx, node: NodeId, courier: &Arc<Courier>, database_up: &Arc<AtomicBool>, tasks: &Tasks) {
     feeding::start(ctx, tasks);
+    handing::start(&courier.ctx, tasks);
+    tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
     peers::start(ctx, node, tasks);
     let (task, stop) = (ctx.clone(), tasks.stopping().clone());
     tasks.spawn("sweeps", async move { sweeps::drive(&task, &stop).await });

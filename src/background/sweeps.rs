@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, departures, heartbeats, idempotency, keys, leases, pending,
-    tasks,
+    Ctx, Outcome, access, channels, checkpoints, deliveries, departures, heartbeats, idempotency, keys,
+    leases, pending, tasks,
 };
 use crate::telemetry::SweepLabels;
 
@@ -47,11 +47,13 @@ pub enum Sweep {
     KeyUses,
     /// Idempotency keys that are past their window.
     Idempotency,
+    /// Deliveries of webhooks that were finished long ago, and endpoints that were removed.
+    Webhooks,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Messages,
         Self::Tasks,
         Self::Channels,
@@ -65,6 +67,7 @@ impl Sweep {
         Self::KeyUses,
         Self::Idempotency,
         Self::Checkpoints,
+        Self::Webhooks,
     ];
 
     /// Its name in metrics and logs.
@@ -84,6 +87,7 @@ impl Sweep {
             Self::Drains => "drains",
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
+            Self::Webhooks => "webhooks",
         }
     }
 
@@ -94,7 +98,7 @@ impl Sweep {
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses => 20,
+            Self::KeyUses | Self::Webhooks => 20,
             Self::Idempotency | Self::Checkpoints => 240,
         }
     }
@@ -118,6 +122,7 @@ impl Sweep {
             Self::Drains => departures::finish_drains(ctx, BATCH).await,
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
+            Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -18,6 +18,7 @@ mod tail;
 mod tasks;
 mod traces;
 mod verify;
+mod webhooks;
 
 use clap::{Parser, Subcommand};
 
@@ -66,6 +67,8 @@ enum Command {
     Messages(messages::Messages),
     Tail(tail::Tail),
     Trace(traces::Trace),
+    #[command(name = "webhook")]
+    Webhooks(webhooks::Webhooks),
     Verify(verify::Verify),
     /// Print the OpenAPI document
     Openapi,
@@ -104,6 +107,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Messages(messages) => messages.run().await,
         Command::Tail(tail) => tail.run().await,
         Command::Trace(trace) => trace.run().await,
+        Command::Webhooks(webhooks) => webhooks.run().await,
         Command::Verify(verify) => verify.run(),
         Command::Openapi => verify::openapi(),
     }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use entente_core::egress::Allowed;
 use entente_core::principals::Kind;
 use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -86,6 +87,8 @@ pub async fn dev(arguments: Dev) -> Done {
     let mut config = Config::from_environment()?;
     config.bind = arguments.bind.unwrap_or(config.bind);
     config.data_dir = arguments.data_dir.or(config.data_dir);
+    // Whoever tries webhooks out has the receiver on the same machine.
+    config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
     if !config.bind.ip().is_loopback() && !arguments.seed.is_empty() {
         return Err(format!(
             "seeded keys are for local use, and {} can be reached from elsewhere. Bind to {} or leave --seed out",

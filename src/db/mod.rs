@@ -16,6 +16,9 @@ use sqlx::{Connection as _, PgPool};
 /// come back is better off than one that hangs.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long what happens in the background waits for one.
+const PATIENT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A connection that lay idle for longer is tested before it is used, so that a restart of PostgreSQL costs no
 /// request; one in steady use is not, so that the hot path pays no extra round trip.
 const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
@@ -33,6 +36,17 @@ pub fn options(url: &str) -> Option<PgConnectOptions> {
 /// A pool of connections; it connects when it is first used.
 #[must_use]
 pub fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
+    waiting(options, connections, ACQUIRE_TIMEOUT)
+}
+
+/// A pool whose users wait for a connection as long as it takes: nobody waits for them, and what they have done is to be
+/// written down.
+#[must_use]
+pub fn patient_pool(options: PgConnectOptions, connections: u32) -> PgPool {
+    waiting(options, connections, PATIENT_TIMEOUT)
+}
+
+fn waiting(options: PgConnectOptions, connections: u32, timeout: Duration) -> PgPool {
     // Every statement is written for one plan, led by an index whatever its parameters are. Without this PostgreSQL
     // plans statements with array parameters anew each time, which costs more than running them.
     let options = options
@@ -41,7 +55,7 @@ pub fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
         .options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]);
     PgPoolOptions::new()
         .max_connections(connections)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .acquire_timeout(timeout)
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {

@@ -46,6 +46,9 @@ pub struct Feed {
     house: Arc<HouseTopic>,
     /// Something was committed, and somebody follows everything.
     activity: Notify,
+    /// Something was committed, and somebody receives webhooks.
+    stir: Notify,
+    stirring: AtomicBool,
     /// Whether other servers share the database and want to be woken.
     has_peers: AtomicBool,
     touched: Mutex<HashSet<IntentId>>,
@@ -69,6 +72,8 @@ impl Feed {
             intents: (0..SHARDS).map(|_| Mutex::default()).collect(),
             house: Arc::new(Topic::new()),
             activity: Notify::new(),
+            stir: Notify::new(),
+            stirring: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
             touched: Mutex::default(),
             touch: Notify::new(),
@@ -140,9 +145,7 @@ impl Feed {
             self.stale.lock().unwrap_or_else(PoisonError::into_inner).insert(intent);
             self.staleness.notify_one();
         }
-        if self.house_is_followed() {
-            self.activity.notify_one();
-        }
+        self.wake_readers();
     }
 
     fn signal(&self, intent: IntentId) {
@@ -150,9 +153,27 @@ impl Feed {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(intent);
             self.touch.notify_one();
         }
+        self.wake_readers();
+    }
+
+    /// Wakes those who read all lines behind the commits, where there are any.
+    fn wake_readers(&self) {
         if self.house_is_followed() {
             self.activity.notify_one();
         }
+        if self.stirring.load(Ordering::Relaxed) {
+            self.stir.notify_one();
+        }
+    }
+
+    /// Resolves when something was committed since the last time, if [`Self::set_stirring`] says that it matters.
+    pub async fn stirred(&self) {
+        self.stir.notified().await;
+    }
+
+    /// Says whether somebody receives webhooks.
+    pub fn set_stirring(&self, matters: bool) {
+        self.stirring.store(matters, Ordering::Relaxed);
     }
 
     /// Waits until a followed intent has something in the database that was not published, and takes all such intents.

@@ -1,12 +1,13 @@
 //! Frames on the wire: how a record is written as a server-sent event, for each family of paths (contract 11).
 
 use bytes::Bytes;
+use entente_core::channels::Channel;
 use entente_core::events::{Event, Kind};
 use entente_core::ids::{ChannelId, IntentId, MessageId};
 use entente_core::intents::Turn;
 use entente_core::keys::Dialect;
-use entente_core::messages::MessageStatus;
-use entente_core::receipts::ReceiptKind;
+use entente_core::messages::{Message, MessageStatus};
+use entente_core::receipts::{Receipt, ReceiptKind};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
@@ -20,16 +21,23 @@ use crate::feed::{Family, Frame, Mark, Place, Record, Wire};
 
 /// A message on a stream: the message, and where it was said.
 #[derive(Debug, Serialize)]
-struct MessageFrame<'a> {
+pub(super) struct MessageFrame<'a> {
     #[serde(flatten)]
     message: MessageBody<'a>,
     intent_id: IntentId,
     channel_name: &'a str,
 }
 
+impl<'a> MessageFrame<'a> {
+    pub fn new(message: &'a Message, channel: &'a Channel, dialect: Dialect) -> Self {
+        let (intent_id, channel_name) = (message.intent_id, channel.name.as_str());
+        Self { message: MessageBody::new(message, dialect), intent_id, channel_name }
+    }
+}
+
 /// What happened to a message, on a stream.
 #[derive(Debug, Serialize)]
-struct ReceiptFrame<'a> {
+pub(super) struct ReceiptFrame<'a> {
     intent_id: IntentId,
     channel_id: ChannelId,
     channel_name: &'a str,
@@ -39,32 +47,35 @@ struct ReceiptFrame<'a> {
     at: WireTime,
 }
 
+impl<'a> ReceiptFrame<'a> {
+    /// What happened, with its name.
+    pub fn new(receipt: &'a Receipt, channel: &'a Channel, dialect: Dialect) -> (&'static str, Self) {
+        let (name, status) = match receipt.kind {
+            ReceiptKind::Read => ("message_read", MessageStatus::Read),
+            ReceiptKind::Expired => ("message_expired", MessageStatus::Expired),
+        };
+        let frame = Self {
+            intent_id: receipt.intent_id,
+            channel_id: receipt.channel_id,
+            channel_name: &channel.name,
+            message_id: receipt.message_id,
+            status,
+            agent_id: Some(receipt.agent.as_str()).filter(|agent| !agent.is_empty()),
+            at: WireTime::new(receipt.at, dialect),
+        };
+        (name, frame)
+    }
+}
+
 /// Writes a frame. Empty when the record has no frame of its own: the log's copy of an audited message, which the message
 /// itself stands for.
 pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
     let written = match &frame.record {
         Record::Message { message, channel } => {
-            let data = MessageFrame {
-                message: MessageBody::new(message, wire.dialect),
-                intent_id: message.intent_id,
-                channel_name: &channel.name,
-            };
-            write(frame.mark, "channel_message", &data)
+            write(frame.mark, "channel_message", &MessageFrame::new(message, channel, wire.dialect))
         }
         Record::Receipt { receipt, channel, .. } => {
-            let (name, status) = match receipt.kind {
-                ReceiptKind::Read => ("message_read", MessageStatus::Read),
-                ReceiptKind::Expired => ("message_expired", MessageStatus::Expired),
-            };
-            let data = ReceiptFrame {
-                intent_id: receipt.intent_id,
-                channel_id: receipt.channel_id,
-                channel_name: &channel.name,
-                message_id: receipt.message_id,
-                status,
-                agent_id: Some(receipt.agent.as_str()).filter(|agent| !agent.is_empty()),
-                at: WireTime::new(receipt.at, wire.dialect),
-            };
+            let (name, data) = ReceiptFrame::new(receipt, channel, wire.dialect);
             write(frame.mark, name, &data)
         }
         Record::Event { event, .. } if is_audited_message(event) => Ok(Bytes::new()),
@@ -79,7 +90,8 @@ pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
     })
 }
 
-fn is_audited_message(event: &Event) -> bool {
+/// Whether an event is the log's copy of a message, which the message itself stands for.
+pub(super) fn is_audited_message(event: &Event) -> bool {
     !event.posted
         && (event.event_type == Kind::ChannelMessage.wire() || event.event_type == "channel_message")
 }

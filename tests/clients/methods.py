@@ -58,6 +58,7 @@ TESTED = {
         "rotate_key",
     ],
     "test_checkpoints.py": ["list_checkpoints", "get_checkpoint", "get_merkle_proof", "verify_consistency"],
+    "test_subscriptions.py": ["subscribe", "get_subscriptions", "unsubscribe"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
     "test_errors.py": ["close"],
 }
@@ -114,7 +115,6 @@ LATER = {
     "attachments": ["add_attachment", "get_attachments", "delete_attachment"],
     "costs": ["record_cost", "get_costs"],
     "retries": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
-    "subscriptions": ["subscribe", "get_subscriptions", "unsubscribe"],
     "coordinators": [
         "create_coordinator_lease",
         "get_coordinator_lease",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use super::harness::{ANY, Value, World, json, talk};
+use super::harness::{ANY, Receiver, Setup, Value, World, json, send, talk};
 
 fn run(world: Option<&World>, key: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
@@ -64,6 +64,35 @@ fn the_demo_tells_the_whole_story() {
         assert!(transcript.contains(part), "the transcript lacks `{part}`:\n{transcript}");
     }
     assert_eq!(complaint(&output), "", "the demo complains");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_are_looked_after_from_the_terminal() {
+    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let receiver = Receiver::start().await;
+    let key = "key-of-agent.ada";
+    let added = ["webhook", "add", &receiver.url(), "--intent", &intent, "--event", "channel_message"];
+    let made = told(&world, key, &added).await;
+    let id = made["id"].as_str().unwrap();
+    let ping = told(&world, key, &["webhook", "ping", id]).await;
+    assert_eq!(ping["status"], "delivered");
+    assert!(receiver.take()[0].signed_by(made["secret"].as_str().unwrap()));
+    let sent = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
+    receiver.until(1).await;
+    told(&world, key, &["webhook", "replay", id, "--since", "2026-01-01T00:00:00Z"]).await;
+    let got = receiver.until(2).await;
+    assert!(got.iter().all(|one| one.id() == sent["id"].as_str().unwrap()));
+    let log = told(&world, key, &["webhook", "deliveries", id, "--status", "delivered"]).await;
+    assert_eq!(log[0]["webhook_id"], sent["id"]);
+    assert_eq!(told(&world, key, &["webhook", "disable", id]).await["active"], false);
+    assert_eq!(told(&world, key, &["webhook", "enable", id]).await["active"], true);
+    assert_ne!(told(&world, key, &["webhook", "rotate", id]).await["secret"], made["secret"]);
+    assert_eq!(told(&world, key, &["webhook", "list"]).await[0]["id"], id);
+    told(&world, key, &["webhook", "remove", id]).await;
+    assert_eq!(told(&world, key, &["webhook", "list"]).await, json!([]));
+    world.server.stop().await;
 }
 
 #[tokio::test]

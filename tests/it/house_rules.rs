@@ -28,6 +28,9 @@ const FORBIDDEN: [(&str, &[&str]); 7] = [
     ("src/cli/", &["sqlx::query", "actix_web"]),
 ];
 
+/// The one file that may, of those who may not: the only HTTP client of the server.
+const EXEMPT: [(&str, &str); 1] = [("src/background/egress.rs", "reqwest::")];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -82,7 +85,8 @@ fn floors_only_speak_downwards() {
     for (name, text) in program() {
         for (folder, words) in FORBIDDEN {
             for word in words.iter().filter(|_| name.starts_with(folder)) {
-                if code(&text).any(|line| line.contains(word)) {
+                let exempt = EXEMPT.contains(&(name.as_str(), *word));
+                if !exempt && code(&text).any(|line| line.contains(word)) {
                     faults.push(format!("{name} speaks of `{word}`"));
                 }
             }
@@ -99,7 +103,8 @@ fn only_one_place_each() {
         ("getrandom::", "src/environment.rs"),
         ("env::var(", "src/config.rs"),
         ("Config::from_environment", "src/cli/"),
-        ("reqwest::Client::", "src/cli/remote.rs"),
+        // One for the commands, which talk to a server, and one for the server, which talks to receivers of webhooks.
+        ("reqwest::Client::", "src/cli/remote.rs src/background/egress.rs"),
         ("PgPoolOptions", "src/db/mod.rs"),
         ("pg_notify(", "src/app/nodes.rs"),
         ("PgListener", "src/background/peers.rs"),
@@ -111,7 +116,7 @@ fn only_one_place_each() {
             .filter(|(_, text)| code(text).any(|line| line.contains(word) && !line.contains("tasks.spawn(")))
             .map(|(name, _)| name)
             .collect();
-        if speakers.iter().any(|name| !name.starts_with(place)) {
+        if speakers.iter().any(|name| !place.split(' ').any(|place| name.starts_with(place))) {
             faults.push(format!("`{word}` belongs into {place} alone, and is in {speakers:?}"));
         }
         if speakers.is_empty() {

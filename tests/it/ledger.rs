@@ -1,8 +1,10 @@
-//! The crash ledger: clients send, streams follow and a poller polls while the server and its PostgreSQL are killed with
-//! SIGKILL again and again. Afterwards what was acknowledged is there: once, in order, and everybody heard all of it.
+//! The crash ledger: clients send, streams follow, a poller polls and webhooks are received while the server and its
+//! PostgreSQL are killed with SIGKILL again and again. Afterwards what was acknowledged is there: once, in order, and
+//! everybody heard all of it; receivers of webhooks at least once.
 //!
 //! `make soak` runs it for 200 kills: `ENTENTE_KILLS=200`.
 
+mod hooks;
 mod readers;
 
 use std::collections::HashMap;
@@ -124,12 +126,13 @@ fn kills() -> u32 {
 async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     let began = Instant::now();
     let place = Place::new("ledger");
-    let launch = Launch::private(&place);
+    let launch = Launch::private(&place).with("ENTENTE_WEBHOOK_TIMEOUT_SECONDS", "1");
     let (server, took) = launch.start().await;
     println!("first start: {took:?}");
     let any = server.client(KEY);
     let options = json!({ "options": { "audit": true, "max_messages": 1_000_000 } });
     let (intent, channel) = talk(&any, options).await;
+    let hooks = hooks::open(&any, &intent).await;
     let run = Arc::new(Run { done: AtomicBool::new(false), retries: AtomicU64::new(0) });
     let paths = [
         format!("/subscribe/intents/{intent}"),
@@ -156,6 +159,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
         check_reader(&heard, &listed);
     }
     check_log(&any, &intent, listed.len()).await;
+    hooks::check(hooks, &listed).await;
     println!(
         "{} messages acknowledged, {} attempts repeated, {:?}",
         ledger.len(),

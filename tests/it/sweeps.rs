@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use entente::app::{
-    Ctx, access, channels, checkpoints, departures, heartbeats, idempotency, leases, pending, tasks,
+    Ctx, access, channels, checkpoints, deliveries, departures, heartbeats, idempotency, leases, pending,
+    tasks,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 
 use crate::agents::registered;
-use crate::harness::{Setup, Value, World, json, talk};
+use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 
 /// How many things each preparation makes due.
 const DUE: u64 = 5;
@@ -98,6 +99,17 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(24 * 3600 + 1);
         }
+        Sweep::Webhooks => {
+            let receiver = Receiver::start().await;
+            let made = subscribe(&ada, &receiver.url(), json!({})).await;
+            for _ in 0..DUE {
+                ada.post(&format!("/subscriptions/{}/ping", made["id"].as_str().unwrap()), json!({}))
+                    .await
+                    .is(202);
+            }
+            world.hooks().await;
+            world.clock.advance(7 * 24 * 3600 + 1);
+        }
     }
 }
 
@@ -134,6 +146,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
         Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
         Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
+        Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
     }
 }
 
@@ -156,6 +169,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Silence => heartbeats::note_silence(ctx, limit).await,
         Sweep::Drains => departures::finish_drains(ctx, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
+        Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

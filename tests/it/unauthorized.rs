@@ -12,7 +12,7 @@ const OPEN: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/api/v1/server/keys
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 18] = [
+const NOBODYS: [&str; 20] = [
     "GET /api/v1/agents",
     "POST /api/v1/agents",
     "POST /api/v1/agents/register",
@@ -36,6 +36,9 @@ const NOBODYS: [&str; 18] = [
     "GET /api/v1/intents/{intent_id}/access-requests",
     // Refused for want of the scope `admin`, which the sweep over scopes shows.
     "GET /api/v1/audit",
+    // One's own; those of others are not listed.
+    "GET /api/v1/subscriptions",
+    "POST /api/v1/subscriptions",
 ];
 
 /// The things that the paths name: those of somebody else.
@@ -51,11 +54,14 @@ impl Places {
         let channel = channel["id"].as_str().unwrap().to_owned();
         let said = json!({ "sender": "agent.owner", "message_type": "request", "to": "agent.friend", "payload": {} });
         let message = owner.post(&format!("/channels/{channel}/messages"), said).await.ok();
-        owner.post("/agents/register", json!({ "agent_id": "agent.owner" })).await.ok();
         let task = json!({ "intent_id": intent, "name": "private" });
         let task = owner.post("/tasks", task).await.ok()["id"].as_str().unwrap().to_owned();
         let plan = json!({ "intent_id": intent, "checkpoints": [{ "id": "gate", "after_task": task }] });
         let plan = owner.post("/plans", plan).await.ok()["id"].as_str().unwrap().to_owned();
+        let registration = json!({ "agent_id": "agent.owner", "endpoint": "https://owner.example/private" });
+        owner.post("/agents/register", registration).await.ok();
+        let hook = json!({ "webhook_url": "https://hooks.example/private", "intent_id": intent });
+        let hook = owner.post("/subscriptions", hook).await.is(201);
         let acl = json!({
             "default_policy": "closed",
             "entries": [{ "principal_id": "agent.friend", "principal_type": "agent", "permission": "read" }],
@@ -87,6 +93,7 @@ impl Places {
             ("entry_id", entry),
             ("request_id", request["id"].as_str().unwrap().to_owned()),
             ("lease_id", lease["id"].as_str().unwrap().to_owned()),
+            ("subscription_id", hook["id"].as_str().unwrap().to_owned()),
         ])
     }
 
@@ -144,6 +151,7 @@ fn body(path: &str) -> Value {
         }),
         "checkpoints" => json!({ "scope": "house" }),
         "anchor" => json!({ "provider": "theirs", "reference": "r/1" }),
+        "replay" => json!({ "since": "2026-11-21T08:00:00Z" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),
         "keys" => json!({ "label": "theirs" }),
         "delegate" => json!({ "to": "agent.stranger" }),

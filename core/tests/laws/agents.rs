@@ -112,7 +112,7 @@ fn a_registration_has_its_limits() {
         (Registration { agent_id: "role:x".to_owned(), ..ask() }, Code::InvalidRequest),
         (Registration { role_id: Some(String::new()), ..ask() }, Code::InvalidRequest),
         (Registration { name: Some("x".repeat(201)), ..ask() }, Code::InvalidRequest),
-        (Registration { endpoint: Some("file:///etc/passwd".to_owned()), ..ask() }, Code::InvalidRequest),
+        (Registration { endpoint: Some("a\nb".to_owned()), ..ask() }, Code::InvalidRequest),
         (
             Registration { endpoint: Some(format!("https://{}", "x".repeat(3_000))), ..ask() },
             Code::InvalidRequest,
@@ -121,7 +121,7 @@ fn a_registration_has_its_limits() {
     for (registration, code) in wrong {
         assert_eq!(made(registration.clone()).err(), Some(code), "{registration:?}");
     }
-    for endpoint in ["http://127.0.0.1:9/hook", "https://agents.example/ada"] {
+    for endpoint in ["http://127.0.0.1:9/hook", "https://agents.example/ada", "mcp://ada", "ada@host"] {
         assert_eq!(made(Registration { endpoint: Some(endpoint.to_owned()), ..ask() }).err(), None);
     }
 }

@@ -11,7 +11,8 @@ use sqlx::PgConnection;
 
 use super::rows;
 use crate::app::lines::Line;
-use crate::app::{Ctx, Outcome, messages, pending, receipts};
+use crate::app::{Ctx, Outcome, fanout, messages, pending, receipts};
+use crate::feed::Place;
 
 /// Messages deleted in one transaction: enough to keep up, few enough to be over soon.
 const DELETE_STEP: i64 = 5_000;
@@ -108,14 +109,16 @@ pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 /// The database.
 pub async fn evict(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut evicted = 0;
-    for id in rows::over_limit(&ctx.pool, limit).await? {
+    let due = rows::over_limit(&ctx.pool, limit).await?;
+    let told = told(ctx, due.len()).await?;
+    for id in due {
         // No lock of the intent: what is deleted here is out of everybody's sight already.
         let mut tx = ctx.begin(&[]).await?;
         let Some(floor) = rows::claim_over_limit(&mut tx, id).await? else { continue };
-        let gone = messages::forget(&mut tx, id, floor, DELETE_STEP).await?;
-        pending::forget(&mut tx, id, floor).await?;
-        receipts::forget(&mut tx, id, floor).await?;
-        if gone < DELETE_STEP.unsigned_abs() {
+        let gone = messages::forget(&mut tx, id, floor, DELETE_STEP, told).await?;
+        if !messages::has_any(&mut tx, id, floor).await? {
+            pending::forget(&mut tx, id, floor).await?;
+            receipts::forget(&mut tx, id, floor).await?;
             rows::within_limit(&mut tx, id).await?;
         }
         tx.commit().await?;
@@ -131,13 +134,15 @@ pub async fn evict(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 /// The database.
 pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut purged = 0;
-    for id in rows::to_purge(&ctx.pool, ctx.now(), limit).await? {
+    let due = rows::to_purge(&ctx.pool, ctx.now(), limit).await?;
+    let told = told(ctx, due.len()).await?;
+    for id in due {
         let mut tx = ctx.begin(&[]).await?;
         if !rows::claim_purge(&mut tx, id).await? {
             continue;
         }
-        let gone = messages::forget(&mut tx, id, i64::MAX, DELETE_STEP).await?;
-        if gone < DELETE_STEP.unsigned_abs() {
+        let gone = messages::forget(&mut tx, id, i64::MAX, DELETE_STEP, told).await?;
+        if !messages::has_any(&mut tx, id, i64::MAX).await? {
             pending::forget(&mut tx, id, i64::MAX).await?;
             receipts::forget(&mut tx, id, i64::MAX).await?;
             rows::purged(&mut tx, id).await?;
@@ -146,4 +151,14 @@ pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         purged += gone;
     }
     Ok(purged)
+}
+
+/// Up to where the lines were handed to the receivers of webhooks; `None` when there are none. Not looked up when nothing
+/// is due.
+async fn told(ctx: &Ctx, due: usize) -> Outcome<Option<Place>> {
+    if due == 0 {
+        return Ok(None);
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    fanout::reached(&mut conn).await
 }

@@ -258,6 +258,25 @@ pub(crate) async fn of_house(
     Ok(rows.into_iter().map(Row::placed).collect())
 }
 
+/// The messages at these places.
+pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Row)>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- messages::at
+         SELECT id AS "id!", number AS "number!", m.seq AS "seq!", channel_id AS "channel_id!",
+                m.intent_id AS "intent_id!", sender AS "sender!", recipient, recipients,
+                message_type AS "message_type!", correlation_id, payload AS "payload!", metadata,
+                created_at AS "created_at!", expires_at, read_at, expired AS "expired!", waits AS "waits!", xid AS "xid!"
+         FROM UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
+         JOIN message_states m ON m.intent_id = k.intent_id AND m.seq = k.seq"#,
+        &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
+        &places.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Row::placed).collect())
+}
+
 /// The responses to a message, in their order.
 pub(crate) async fn responses(
     conn: &mut PgConnection,
@@ -302,22 +321,41 @@ pub(crate) async fn has_read(
     Ok(found == Some(true))
 }
 
-/// Forgets up to `limit` of a channel's messages with numbers up to `up_to`; answers with how many.
+/// Forgets up to `limit` of a channel's messages with numbers up to `up_to`, and up to the place `told` if there is one;
+/// answers with how many.
 pub(crate) async fn forget(
     conn: &mut PgConnection,
     channel: uuid::Uuid,
     up_to: i64,
     limit: i64,
+    told: Option<Place>,
 ) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- messages::forget
          DELETE FROM messages WHERE channel_id = $1 AND number <= LEAST($2::bigint, $3::bigint - 1 + (
-             SELECT coalesce(min(number), 0) FROM messages WHERE channel_id = $1))",
+             SELECT coalesce(min(number), 0) FROM messages WHERE channel_id = $1))
+           AND ($4::bigint IS NULL OR (xid, intent_id, seq) <= ($4, $5::uuid, $6::bigint))",
         channel,
         up_to,
-        limit
+        limit,
+        told.map(|place| place.xid),
+        told.map(|place| place.intent_id.uuid()),
+        told.map(|place| place.seq)
     )
     .execute(conn)
     .await?;
     Ok(done.rows_affected())
+}
+
+/// Whether a channel has a message with a number up to `up_to`.
+pub(crate) async fn has_any(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<bool> {
+    let found = sqlx::query_scalar!(
+        "-- messages::has_any
+         SELECT EXISTS (SELECT 1 FROM messages WHERE channel_id = $1 AND number <= $2)",
+        channel,
+        up_to
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found == Some(true))
 }

@@ -3,15 +3,18 @@
 
 mod client;
 mod cluster;
+mod hooks;
 pub mod process;
+mod receiver;
 mod stream;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use chrono::{TimeDelta, TimeZone as _, Utc};
 use entente::app::{Ctx, seeds};
+use entente::background::egress::{Names, SystemNames};
 use entente::background::sweeps::run_all;
 use entente::config::Config;
 use entente::startup::{Parts, Server};
@@ -23,6 +26,8 @@ use entente_core::principals::Kind;
 
 pub use client::{Client, Reply};
 pub use cluster::Cluster;
+pub use hooks::subscribe;
+pub use receiver::{Act, Got, Receiver};
 pub use serde_json::{Value, json};
 pub use stream::{Event, Sse};
 
@@ -73,6 +78,8 @@ pub struct World {
     pub clock: Arc<HandClock>,
     pub database: String,
     pub address: SocketAddr,
+    /// Whether webhooks were delivered in this world.
+    hooked: AtomicBool,
 }
 
 /// The literal key of the service that may act as anybody.
@@ -92,16 +99,25 @@ impl World {
 
     /// Another server on a database.
     pub async fn on(setup: Setup, database: String) -> Self {
+        Self::naming(setup, database, Arc::new(SystemNames)).await
+    }
+
+    /// As [`Self::on`], where names stand for what `names` says.
+    pub async fn naming(setup: Setup, database: String, names: Arc<dyn Names>) -> Self {
         let start = Utc.with_ymd_and_hms(2026, 11, 21, 8, 0, 0).unwrap();
         let clock = Arc::new(HandClock(Mutex::new(start)));
         let settings = setup.settings.clone();
         let config = Config::read(&|name| match name {
             "ENTENTE_BIND" => Some("127.0.0.1:0".to_owned()),
-            "ENTENTE_WORKERS" => Some("1".to_owned()),
+            "ENTENTE_WORKERS" | "ENTENTE_WEBHOOK_TIMEOUT_SECONDS" => Some("1".to_owned()),
             "ENTENTE_REFUSED_SUBSCRIBE_SECONDS" | "ENTENTE_RATE_PER_SECOND"
                 if !settings.iter().any(|(key, _)| *key == name) =>
             {
                 Some("0".to_owned())
+            }
+            // Receivers of webhooks are on the machine itself, and are waited for as short as can be set.
+            "ENTENTE_WEBHOOK_ALLOW" if !settings.iter().any(|(key, _)| *key == name) => {
+                Some("127.0.0.1".to_owned())
             }
             _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
         });
@@ -111,10 +127,11 @@ impl World {
             parts.chance = Arc::new(SeededChance(AtomicU64::new(1)));
             parts.background = false;
         }
+        parts.names = names;
         parts.seeded_keys = true;
         let server = Server::start(parts).await.unwrap();
         let address = server.address;
-        let world = Self { server, clock, database, address };
+        let world = Self { server, clock, database, address, hooked: AtomicBool::new(false) };
         seeds::seed(&world.server.ctx, Kind::Service, "service.any", ANY).await.unwrap();
         world
     }
@@ -173,6 +190,7 @@ impl World {
     /// Ends the world, and checks what must hold at the end of every test: nothing is due any more, and every log is
     /// whole.
     pub async fn end(self) {
+        self.end_hooks().await;
         self.sweep().await;
         assert_eq!(self.sweep().await, 0, "something is still due after everything was done");
         let logs: Vec<uuid::Uuid> = sqlx::query_scalar("SELECT DISTINCT intent_id FROM events")

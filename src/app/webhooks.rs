@@ -1,0 +1,77 @@
+//! What all that has to do with webhooks shares on one server: how a record is written for a receiver, who receives, and
+//! who is to be woken. The tables are those of `endpoints.rs`, `fanout.rs`, `replays.rs` and `deliveries.rs`.
+
+use std::time::Duration;
+
+use entente_core::clock::Timestamp;
+use entente_core::egress::Allowed;
+use entente_core::ids::{ChannelId, IntentId};
+use tokio::sync::{Mutex, Notify};
+
+use super::endpoints::Audience;
+use crate::feed::Record;
+
+/// What the operator says about webhooks.
+#[derive(Debug, Clone)]
+pub struct WebhookSettings {
+    /// What is exempt from the rule that only the public internet is sent to.
+    pub allowed: Allowed,
+    /// Whether only https URLs are sent to.
+    pub https_only: bool,
+    /// How long a receiver may take to answer.
+    pub timeout: Duration,
+    /// How long finished deliveries are kept.
+    pub retention: Duration,
+    /// Subscriptions of one principal at the most.
+    pub per_principal: u32,
+}
+
+/// What is sent, the same for all who get it.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// The header `webhook-id`: what it tells has this id wherever and however often it is told.
+    pub webhook_id: String,
+    /// Its type.
+    pub kind: String,
+    /// The body.
+    pub body: String,
+    /// The place of what it tells; `None` for a ping.
+    pub told: Option<(IntentId, i64)>,
+    /// The channel that it happened on.
+    pub channel_id: Option<ChannelId>,
+    /// The trace that it belongs to (RFC-0020).
+    pub trace_id: Option<String>,
+    /// When it happened.
+    pub at: Timestamp,
+}
+
+/// Writes a record for a receiver; `None` for one that another stands for. The door knows how things are written.
+pub type Encode = fn(&Record) -> Option<Post>;
+
+/// What is shared.
+pub struct Webhooks {
+    /// How a record is written.
+    pub encode: Encode,
+    /// Those who receive, as this server last knew them.
+    pub(crate) audience: Mutex<Audience>,
+    /// Something was queued.
+    queued: Notify,
+}
+
+impl Webhooks {
+    /// Nobody receives yet.
+    #[must_use]
+    pub fn new(encode: Encode) -> Self {
+        Self { encode, audience: Mutex::default(), queued: Notify::new() }
+    }
+
+    /// Says that something was queued.
+    pub fn wake(&self) {
+        self.queued.notify_one();
+    }
+
+    /// Resolves when something was queued since the last time.
+    pub async fn queued(&self) {
+        self.queued.notified().await;
+    }
+}

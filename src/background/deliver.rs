@@ -1,0 +1,220 @@
+//! Delivering: what is queued is signed and sent, and what came of it is written down (`app/deliveries.rs`). No transaction
+//! is open while a receiver is waited for; a receiver that hangs keeps nobody waiting but itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use entente_core::clock::Timestamp;
+use entente_core::ids::NodeId;
+use entente_core::retries::Failure;
+use entente_core::traces::Trace;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::egress::{Egress, Silence};
+use super::{every, note};
+use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Shift};
+use crate::app::{Ctx, Outcome, endpoints};
+use crate::shutdown::Tasks;
+
+/// How often it is looked whether something has become due.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// How long one endpoint is sent to before others get theirs.
+const SHIFT: Duration = Duration::from_secs(5);
+
+/// Deliveries that are written down together, and how long that may wait: when a server dies, these are sent again.
+const TOGETHER: usize = 16;
+const UNWRITTEN: Duration = Duration::from_millis(500);
+
+/// How long an attempt under way may go on when the server stops.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Who delivers.
+pub struct Courier {
+    /// What deeds are handed.
+    pub ctx: Ctx,
+    egress: Egress,
+    node: NodeId,
+    concurrency: usize,
+    draining: CancellationToken,
+    /// A shift ended.
+    freed: Notify,
+}
+
+impl Courier {
+    /// A courier with so many hands.
+    #[must_use]
+    pub fn new(
+        ctx: Ctx,
+        egress: Egress,
+        node: NodeId,
+        concurrency: usize,
+        draining: CancellationToken,
+    ) -> Self {
+        Self { ctx, egress, node, concurrency, draining, freed: Notify::new() }
+    }
+
+    /// Delivers until the server drains. Each shift is a task of its own: one that waits for a connection must not keep
+    /// those waiting that have one.
+    pub async fn drive(self: Arc<Self>, tasks: Tasks) {
+        let hands = Arc::new(Semaphore::new(self.concurrency));
+        let mut beat = every(BEAT);
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                () = self.ctx.webhooks.queued() => {}
+                () = self.freed.notified() => {}
+                _ = beat.tick() => {}
+            }
+            let free = hands.available_permits();
+            if free == 0 {
+                continue;
+            }
+            match deliveries::claim(&self.ctx, self.node, free).await {
+                Ok(claimed) => {
+                    for shift in claimed {
+                        let (courier, hand) = (Arc::clone(&self), Arc::clone(&hands).try_acquire_owned());
+                        self.ctx.metrics.webhook_shifts.inc();
+                        tasks.spawn("webhook shift", async move {
+                            courier.shift(shift).await;
+                            courier.ctx.metrics.webhook_shifts.dec();
+                            drop(hand);
+                            courier.freed.notify_one();
+                        });
+                    }
+                }
+                Err(failure) => note("webhook claims", &failure),
+            }
+        }
+    }
+
+    /// Delivers what is due until nothing is, for tests; answers with how many shifts that took.
+    ///
+    /// # Errors
+    /// The database.
+    pub async fn step(&self) -> Outcome<u64> {
+        let mut taken = 0;
+        loop {
+            let claimed = deliveries::claim(&self.ctx, self.node, self.concurrency).await?;
+            if claimed.is_empty() {
+                return Ok(taken);
+            }
+            taken += claimed.len() as u64;
+            let mut shifts: FuturesUnordered<_> =
+                claimed.into_iter().map(|shift| self.shift(shift)).collect();
+            while shifts.next().await.is_some() {}
+        }
+    }
+
+    /// Has one endpoint's shift.
+    async fn shift(&self, shift: Shift) {
+        if let Err(failure) = self.send_due(&shift).await {
+            note("webhook deliveries", &failure);
+        }
+        if let Err(failure) = deliveries::end(&self.ctx, &shift).await {
+            note("webhook shifts", &failure);
+        }
+    }
+
+    async fn send_due(&self, shift: &Shift) -> Outcome<()> {
+        let began = Instant::now();
+        while began.elapsed() < SHIFT && !self.draining.is_cancelled() {
+            let Some(batch) = deliveries::load(&self.ctx, shift).await? else { return Ok(()) };
+            match self.send(shift, batch).await? {
+                Next::Continue => {}
+                Next::Pause | Next::Lost => return Ok(()),
+                Next::Disable(reason) => {
+                    endpoints::disable(&self.ctx, shift.endpoint_id, reason).await?;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a batch one after the other. What arrived is written down a few at a time, what did not at once.
+    async fn send(&self, shift: &Shift, batch: Batch) -> Outcome<Next> {
+        let Batch { url, secrets, due } = batch;
+        let mut made = Vec::new();
+        let mut since = Instant::now();
+        for one in due {
+            let at = self.ctx.now();
+            let headers = self.headers(&one, secrets.header(&one.webhook_id, at, one.body.as_bytes()), at);
+            let Some(attempted) = self.attempt(&url, one, &headers, at).await else { break };
+            let failed = attempted.failure.is_some();
+            made.push(attempted);
+            if failed || made.len() >= TOGETHER || since.elapsed() > UNWRITTEN {
+                let next = deliveries::record(&self.ctx, shift, &std::mem::take(&mut made)).await?;
+                if next != Next::Continue {
+                    return Ok(next);
+                }
+                since = Instant::now();
+            }
+        }
+        if made.is_empty() { Ok(Next::Continue) } else { deliveries::record(&self.ctx, shift, &made).await }
+    }
+
+    fn headers(&self, one: &Due, signature: String, at: Timestamp) -> Vec<(&'static str, String)> {
+        let mut headers = vec![
+            ("webhook-id", one.webhook_id.clone()),
+            ("webhook-timestamp", at.timestamp().to_string()),
+            ("webhook-signature", signature),
+        ];
+        let trace = one.trace_id.as_deref().and_then(|id| Trace::of_id(id, &*self.ctx.chance));
+        headers.extend(trace.map(|trace| ("traceparent", trace.to_string())));
+        headers
+    }
+
+    /// One attempt; `None` when it was given up because the server stops.
+    async fn attempt(
+        &self,
+        url: &str,
+        one: Due,
+        headers: &[(&'static str, String)],
+        at: Timestamp,
+    ) -> Option<Attempted> {
+        let began = Instant::now();
+        let given_up = async {
+            self.draining.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let answer = tokio::select! {
+            answer = self.egress.post(url, headers, one.body, at) => answer,
+            () = given_up => return None,
+        };
+        let mut attempted = Attempted {
+            id: one.id,
+            attempts: one.attempts + 1,
+            at,
+            status: None,
+            error: None,
+            millis: u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX),
+            response: None,
+            failure: None,
+            retry_after: None,
+        };
+        match answer {
+            Ok(answer) => {
+                attempted.status = Some(answer.status);
+                attempted.response = Some(answer.body).filter(|body| !body.is_empty());
+                attempted.retry_after = answer.retry_after;
+                if !(200..300).contains(&answer.status) {
+                    attempted.failure = Some(Failure::Status(answer.status));
+                    attempted.error = Some(format!("it answered {}", answer.status));
+                }
+            }
+            Err(Silence::TimedOut) => {
+                attempted.failure = Some(Failure::TimedOut);
+                attempted.error = Some("it did not answer in time".to_owned());
+            }
+            Err(Silence::Unreachable(why)) => {
+                attempted.failure = Some(Failure::Unreachable);
+                attempted.error = Some(why);
+            }
+        }
+        Some(attempted)
+    }
+}

@@ -1,0 +1,198 @@
+//! Egress: the one place from which the server itself sends requests. It follows no redirect, uses no proxy, reads little
+//! of an answer, and connects to no address that `entente_core::egress` closes.
+//!
+//! The guard sits in the resolver, so the address that was judged is the one that is connected to: a name that stands for
+//! a public address when it is checked and for an inner one when it is used gains nothing. Addresses written in a URL are
+//! not resolved, so the URL is judged before every request.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use entente_core::clock::Timestamp;
+use entente_core::egress::{Allowed, judge};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::app::WebhookSettings;
+
+/// Bytes of an answer that are read; the connection of one that says more is closed.
+const READ_BYTES: usize = 20_000;
+
+/// Bytes of an answer that are kept for the endpoint's owner.
+const KEPT_BYTES: usize = 2_048;
+
+/// How long an idle connection to a receiver is kept: shorter than what most servers keep theirs for.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// Idle connections kept per receiver: one endpoint is sent to by one at a time.
+const IDLE_PER_HOST: usize = 2;
+
+/// What a look-up will answer with.
+pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// Who knows which addresses a name stands for. The server asks the system; a test has its own.
+pub trait Names: Send + Sync {
+    /// Looks a name up.
+    fn look_up(&self, name: &str) -> Found;
+}
+
+/// The system's names.
+#[derive(Debug)]
+pub struct SystemNames;
+
+impl Names for SystemNames {
+    fn look_up(&self, name: &str) -> Found {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// The resolver that only answers with addresses that may be connected to.
+struct Guard {
+    names: Arc<dyn Names>,
+    allowed: Arc<Allowed>,
+}
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (found, allowed) = (self.names.look_up(name.as_str()), Arc::clone(&self.allowed));
+        let exempt = allowed.names(name.as_str());
+        Box::pin(async move {
+            let found = found.await?;
+            let known = !found.is_empty();
+            let open: Vec<SocketAddr> = found
+                .into_iter()
+                .filter(|address| exempt || allowed.admits(*address))
+                .map(|address| SocketAddr::new(address, 0))
+                .collect();
+            if open.is_empty() {
+                let why =
+                    if known { "its name stands for no public address" } else { "its name is not known" };
+                return Err(io::Error::other(why).into());
+            }
+            Ok(Box::new(open.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// What a receiver answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Seconds after which it wants to be asked again.
+    pub retry_after: Option<u32>,
+    /// The beginning of the body.
+    pub body: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Silence {
+    /// It took too long.
+    TimedOut,
+    /// There was no connection, or it broke; why.
+    Unreachable(String),
+}
+
+/// The client.
+pub struct Egress {
+    http: reqwest::Client,
+    allowed: Arc<Allowed>,
+    https_only: bool,
+    timeout: Duration,
+}
+
+impl Egress {
+    /// A client that keeps to these settings.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn new(settings: &WebhookSettings, names: Arc<dyn Names>) -> Result<Self, String> {
+        let allowed = Arc::new(settings.allowed.clone());
+        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
+        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| e.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .dns_resolver(Arc::new(Guard { names, allowed: Arc::clone(&allowed) }))
+            .redirect(Policy::none())
+            .no_proxy()
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_PER_HOST)
+            .user_agent(concat!("entente/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| e.to_string())?;
+        Ok(Self { http, allowed, https_only: settings.https_only, timeout: settings.timeout })
+    }
+
+    /// Sends a JSON body.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: String,
+        now: Timestamp,
+    ) -> Result<Answer, Silence> {
+        let url = judge(url, &self.allowed, self.https_only)
+            .map_err(|fault| Silence::Unreachable(format!("the URL cannot be used: {fault}")))?;
+        let mut request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        tokio::time::timeout(self.timeout, answer(request, now)).await.unwrap_or(Err(Silence::TimedOut))
+    }
+}
+
+async fn answer(request: reqwest::RequestBuilder, now: Timestamp) -> Result<Answer, Silence> {
+    let mut response = request.send().await.map_err(|e| Silence::Unreachable(reason(&e)))?;
+    let status = response.status().as_u16();
+    let retry_after =
+        response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?, now));
+    let (mut read, mut kept) = (0, Vec::new());
+    // What it says is for its owner to read; that it cannot be read to its end makes it no less of an answer.
+    while let Ok(Some(chunk)) = response.chunk().await {
+        read += chunk.len();
+        let room = KEPT_BYTES.saturating_sub(kept.len()).min(chunk.len());
+        kept.extend_from_slice(chunk.get(..room).unwrap_or_default());
+        if read >= READ_BYTES {
+            break;
+        }
+    }
+    let body = String::from_utf8_lossy(&kept).replace('\0', "\u{fffd}");
+    Ok(Answer { status, retry_after, body })
+}
+
+/// `Retry-After`: seconds, or a moment.
+fn seconds(text: &str, now: Timestamp) -> Option<u32> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(seconds);
+    }
+    let at = DateTime::parse_from_rfc2822(text).ok()?;
+    u32::try_from((at.to_utc() - now).num_seconds().max(0)).ok()
+}
+
+/// Why a request got no answer, in the words of its innermost cause: the others only say that it got none.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string().chars().take(300).collect()
+}

@@ -1,0 +1,38 @@
+//! Handing out: has what happened queued for its receivers, soon after it happened, and replays done (`app/fanout.rs`,
+//! `app/replays.rs`).
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::note;
+use crate::app::{Ctx, fanout, replays};
+use crate::shutdown::Tasks;
+
+/// How often it is looked although nothing was heard: other servers commit too.
+const BEAT: Duration = Duration::from_millis(300);
+
+/// A pause between two steps, so that many small commits are handed out together.
+const REST: Duration = Duration::from_millis(10);
+
+/// Starts handing out.
+pub fn start(ctx: &Ctx, tasks: &Tasks) {
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("webhook fan-out", async move {
+        while stop.run_until_cancelled(timeout(BEAT, task.feed.stirred())).await.is_some() {
+            if let Err(failure) = all(&task).await {
+                note("webhook fan-out", &failure);
+            }
+            let heard = !task.webhooks.audience.lock().await.listeners.is_empty();
+            task.feed.set_stirring(heard);
+        }
+    });
+}
+
+/// Hands out all there is.
+async fn all(ctx: &Ctx) -> crate::app::Outcome<()> {
+    while fanout::step(ctx).await? || replays::step(ctx).await? {
+        sleep(REST).await;
+    }
+    Ok(())
+}

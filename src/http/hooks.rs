@@ -1,0 +1,66 @@
+//! Webhooks on the wire: how a record is written for a receiver. `{"type", "timestamp", "data"}` as Standard Webhooks has
+//! it; the data is what a stream's frame has, and of an event the event itself, so that a receiver needs nothing else.
+
+use entente_core::clock::{Timestamp, rfc3339};
+use entente_core::keys::Dialect;
+use entente_core::webhooks::{MESSAGE, receipt_id};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::events::EventBody;
+use super::frames::{MessageFrame, ReceiptFrame, is_audited_message};
+use crate::app::webhooks::Post;
+use crate::feed::Record;
+
+/// A webhook's body.
+#[derive(Serialize)]
+struct HookBody<'a, T> {
+    r#type: &'a str,
+    timestamp: String,
+    data: &'a T,
+}
+
+/// Writes a record for a receiver; `None` for the log's copy of an audited message, which the message itself stands for.
+#[must_use]
+pub fn encode(record: &Record) -> Option<Post> {
+    let told = Some((record.intent_id(), record.seq()));
+    match record {
+        Record::Event { event, .. } if is_audited_message(event) => None,
+        Record::Event { event, .. } => {
+            let (kind, at) = (event.event_type.clone(), event.created_at);
+            let body = write(&kind, at, &EventBody::new(event, Dialect::Standard))?;
+            let webhook_id = event.id.to_string();
+            Some(Post {
+                webhook_id,
+                kind,
+                body,
+                told,
+                channel_id: None,
+                trace_id: event.trace_id.clone(),
+                at,
+            })
+        }
+        Record::Message { message, channel } => {
+            let (kind, at) = (MESSAGE[0].to_owned(), message.created_at);
+            let body = write(&kind, at, &MessageFrame::new(message, channel, Dialect::Standard))?;
+            let hints = message.metadata.as_ref();
+            let hints = hints.and_then(|hints| serde_json::from_str::<Value>(hints.as_str()).ok());
+            let trace_id = hints.and_then(|hints| hints["trace_id"].as_str().map(str::to_owned));
+            let (webhook_id, channel_id) = (message.id.to_string(), Some(channel.id));
+            Some(Post { webhook_id, kind, body, told, channel_id, trace_id, at })
+        }
+        Record::Receipt { receipt, channel, .. } => {
+            let (name, data) = ReceiptFrame::new(receipt, channel, Dialect::Standard);
+            let (kind, at) = (name.to_owned(), receipt.at);
+            let body = write(&kind, at, &data)?;
+            let webhook_id = receipt_id(receipt.intent_id, receipt.seq);
+            Some(Post { webhook_id, kind, body, told, channel_id: Some(channel.id), trace_id: None, at })
+        }
+    }
+}
+
+fn write(kind: &str, at: Timestamp, data: &impl Serialize) -> Option<String> {
+    let body = HookBody { r#type: kind, timestamp: rfc3339(at), data };
+    let written = serde_json::to_string(&body);
+    written.inspect_err(|e| tracing::error!(error = %e, "a webhook could not be written")).ok()
+}

@@ -1,0 +1,68 @@
+//! Webhooks in a world: handing out and delivering as the background does, stepped by the test.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use entente::app::{fanout, replays};
+use serde_json::{Value, json};
+
+use super::{Client, World};
+
+impl World {
+    /// Hands out everything that was committed, and delivers what is due.
+    pub async fn hooks(&self) {
+        self.hand_out().await;
+        self.deliver().await;
+    }
+
+    /// Hands out everything that was committed. What other tests have under way in the same cluster holds the horizon
+    /// back, so it may take a moment.
+    pub async fn hand_out(&self) {
+        self.hooked.store(true, Ordering::Relaxed);
+        let began = Instant::now();
+        loop {
+            while fanout::step(self.ctx()).await.unwrap() {}
+            while replays::step(self.ctx()).await.unwrap() {}
+            if self.is_handed_out().await {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_mins(1), "something is never handed out");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Delivers what is due.
+    pub async fn deliver(&self) {
+        self.server.courier.step().await.unwrap();
+    }
+
+    async fn is_handed_out(&self) -> bool {
+        let text = "SELECT NOT EXISTS (SELECT 1 FROM webhook_replays) AND NOT EXISTS (
+                SELECT 1 FROM webhook_cursor c WHERE EXISTS (
+                    SELECT 1 FROM events e WHERE (e.xid, e.intent_id, e.seq) > (c.xid, c.intent_id, c.seq))
+                OR EXISTS (SELECT 1 FROM messages e WHERE (e.xid, e.intent_id, e.seq) > (c.xid, c.intent_id, c.seq))
+                OR EXISTS (SELECT 1 FROM receipts e WHERE (e.xid, e.intent_id, e.seq) > (c.xid, c.intent_id, c.seq)))";
+        sqlx::query_scalar(text).fetch_one(&self.ctx().pool).await.unwrap()
+    }
+
+    /// At the end of a world with webhooks nothing is due any more that could be sent.
+    pub(super) async fn end_hooks(&self) {
+        if !self.hooked.load(Ordering::Relaxed) {
+            return;
+        }
+        self.hooks().await;
+        let due: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_shifts WHERE due_at <= $1")
+            .bind(self.ctx().now())
+            .fetch_one(&self.ctx().pool)
+            .await
+            .unwrap();
+        assert_eq!(due, 0, "deliveries are still due after everything was sent");
+    }
+}
+
+/// Subscribes; the subscription, with its secret.
+pub async fn subscribe(client: &Client, url: &str, more: Value) -> Value {
+    let mut ask = json!({ "webhook_url": url });
+    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    client.post("/subscriptions", ask).await.is(201)
+}

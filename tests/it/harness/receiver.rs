@@ -1,0 +1,198 @@
+//! A receiver of webhooks on a real socket: it remembers what it got, and behaves as it is told.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use entente_core::signing::Secret;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// How long anything may take that a receiver waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a receiver answers with.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// A status, with a body.
+    Say(u16, &'static str),
+    /// A status and a header.
+    Header(u16, &'static str, String),
+    /// Nothing, ever.
+    Hang,
+    /// The end of the connection.
+    Close,
+    /// A body without end.
+    Flood,
+}
+
+/// One request that it got.
+#[derive(Debug, Clone)]
+pub struct Got {
+    pub path: String,
+    pub headers: HashMap<String, String>,
+    pub text: String,
+}
+
+impl Got {
+    pub fn body(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    pub fn id(&self) -> &str {
+        &self.headers["webhook-id"]
+    }
+
+    /// Whether one of its signatures is this secret's.
+    pub fn signed_by(&self, secret: &str) -> bool {
+        let at: i64 = self.headers["webhook-timestamp"].parse().unwrap();
+        let expected = Secret::parse(secret).unwrap().sign(self.id(), at, self.text.as_bytes());
+        self.headers["webhook-signature"].split(' ').any(|signature| signature == expected)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    got: Mutex<Vec<Got>>,
+    /// What it does next; the last one goes on.
+    acts: Mutex<VecDeque<Act>>,
+    connections: AtomicUsize,
+}
+
+/// A receiver.
+pub struct Receiver {
+    pub address: SocketAddr,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Receiver {
+    /// A receiver that takes everything.
+    pub async fn start() -> Self {
+        Self::on("127.0.0.1:0").await
+    }
+
+    /// A receiver at an address.
+    pub async fn on(address: &str) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        let task = tokio::spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { continue };
+                shared.connections.fetch_add(1, Ordering::Relaxed);
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move { serve(stream, shared).await });
+            }
+        });
+        Self { address, state, task }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+
+    /// Has it do these things, one per request, and go on with the last.
+    pub fn does(&self, acts: impl IntoIterator<Item = Act>) {
+        *self.state.acts.lock().unwrap() = acts.into_iter().collect();
+    }
+
+    /// What it got so far.
+    pub fn got(&self) -> Vec<Got> {
+        self.state.got.lock().unwrap().clone()
+    }
+
+    /// The ids of what it got so far.
+    pub fn ids(&self) -> Vec<String> {
+        self.got().iter().map(|got| got.id().to_owned()).collect()
+    }
+
+    /// Forgets what it got, and tells it.
+    pub fn take(&self) -> Vec<Got> {
+        std::mem::take(&mut self.state.got.lock().unwrap())
+    }
+
+    pub fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it got so many.
+    pub async fn until(&self, count: usize) -> Vec<Got> {
+        let began = Instant::now();
+        loop {
+            let got = self.got();
+            if got.len() >= count {
+                return got;
+            }
+            assert!(began.elapsed() < PATIENCE, "only {} of {count} came", got.len());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+async fn serve(mut stream: TcpStream, state: Arc<State>) {
+    let mut buffer = Vec::new();
+    while let Some(got) = request(&mut stream, &mut buffer).await {
+        state.got.lock().unwrap().push(got);
+        let act = {
+            let mut acts = state.acts.lock().unwrap();
+            let next = if acts.len() > 1 { acts.pop_front() } else { acts.front().cloned() };
+            next.unwrap_or(Act::Say(200, ""))
+        };
+        let head = |status: u16, more: &str, length: usize| {
+            format!("HTTP/1.1 {status} Said\r\n{more}content-length: {length}\r\n\r\n")
+        };
+        let said = match act {
+            Act::Say(status, body) => head(status, "", body.len()) + body,
+            Act::Header(status, name, value) => head(status, &format!("{name}: {value}\r\n"), 0),
+            Act::Hang => return std::future::pending().await,
+            Act::Close => return,
+            Act::Flood => {
+                let _gone = stream.write_all(head(200, "", 1 << 40).as_bytes()).await;
+                while stream.write_all(&[b'x'; 8_192]).await.is_ok() {}
+                return;
+            }
+        };
+        if stream.write_all(said.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one request; `None` at the end of the connection.
+async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Got> {
+    let end = loop {
+        if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8(buffer.drain(..end).collect()).unwrap();
+    let mut lines = head.lines();
+    let path = lines.next()?.split(' ').nth(1)?.to_owned();
+    let headers: HashMap<String, String> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect();
+    let length: usize = headers.get("content-length")?.parse().ok()?;
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let text = String::from_utf8(buffer.drain(..length).collect()).unwrap();
+    Some(Got { path, headers, text })
+}
