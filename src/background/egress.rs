@@ -17,9 +17,9 @@ use entente_core::egress::{Allowed, judge};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use rustls::{ClientConfig, RootCertStore};
 
 use crate::app::WebhookSettings;
+use crate::tls;
 
 /// Bytes of an answer that are read; the connection of one that says more is closed.
 const READ_BYTES: usize = 20_000;
@@ -119,12 +119,7 @@ impl Egress {
     /// It cannot be set up.
     pub fn new(settings: &WebhookSettings, names: Arc<dyn Names>) -> Result<Self, String> {
         let allowed = Arc::new(settings.allowed.clone());
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
-        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = tls::client().map_err(|e| e.to_string())?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .dns_resolver(Arc::new(Guard { names, allowed: Arc::clone(&allowed) }))

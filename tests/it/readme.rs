@@ -1,9 +1,14 @@
 //! The README's tour, run as it stands there: every command of it, in one shell, against a real server.
 
 use std::path::Path;
-use std::process::Command;
+use std::time::Duration;
+
+use tokio::process::Command;
 
 use super::harness::{Setup, World};
+
+/// How long the whole tour may take.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The commands of the tour: the `bash` blocks between its marks.
 fn tour() -> String {
@@ -23,11 +28,11 @@ async fn the_tour_works_as_pasted() {
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let script = format!("set -eu\n{}", tour());
     let mut shell = Command::new("bash");
-    shell.arg("-c").arg(script).current_dir(&dir).env("PATH", path);
+    shell.arg("-c").arg(script).current_dir(&dir).env("PATH", path).kill_on_drop(true);
     shell
         .env("ENTENTE_API_KEY", &admin.headers()[0].1)
         .env("ENTENTE_URL", format!("http://{}", world.address));
-    let output = tokio::task::spawn_blocking(move || shell.output().unwrap()).await.unwrap();
+    let output = tokio::time::timeout(PATIENCE, shell.output()).await.expect("the tour hangs").unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}\n{complaint}");

@@ -33,16 +33,6 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(60);
         }
-        Sweep::Tasks => {
-            let intent = talk(&ada, json!({})).await.0;
-            for _ in 0..DUE {
-                let ask =
-                    json!({ "intent_id": intent, "name": "t", "timeout_seconds": 60, "max_attempts": 1 });
-                let task = ada.post("/tasks", ask).await.ok()["id"].as_str().unwrap().to_owned();
-                ada.post(&format!("/tasks/{task}/claim"), json!({})).await.ok();
-            }
-            world.clock.advance(60);
-        }
         Sweep::Channels => {
             for _ in 0..DUE {
                 talk(&ada, json!({ "options": { "ttl_seconds": 60 } })).await;
@@ -69,6 +59,39 @@ async fn prepare(world: &World, sweep: Sweep) {
             }
             world.clock.advance(60);
         }
+        Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
+        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks => {
+            prepare_work(world, sweep).await;
+        }
+        Sweep::KeyUses => {
+            world.clock.advance(60);
+            for n in 0..DUE {
+                world.agent(&format!("agent.{n}")).await.get("/principals/me").await.ok();
+            }
+        }
+        Sweep::Idempotency => {
+            for n in 0..DUE {
+                ada.once(&format!("k{n}")).post("/intents", json!({ "title": "t" })).await.ok();
+            }
+            world.clock.advance(24 * 3600 + 1);
+        }
+    }
+}
+
+/// As [`prepare`], with what is done on intents, and who is told of it.
+async fn prepare_work(world: &World, sweep: Sweep) {
+    let ada = world.agent("agent.ada").await;
+    match sweep {
+        Sweep::Tasks => {
+            let intent = talk(&ada, json!({})).await.0;
+            for _ in 0..DUE {
+                let ask =
+                    json!({ "intent_id": intent, "name": "t", "timeout_seconds": 60, "max_attempts": 1 });
+                let task = ada.post("/tasks", ask).await.ok()["id"].as_str().unwrap().to_owned();
+                ada.post(&format!("/tasks/{task}/claim"), json!({})).await.ok();
+            }
+            world.clock.advance(60);
+        }
         Sweep::Leases => {
             for _ in 0..DUE {
                 let path = format!("/intents/{}/leases", talk(&ada, json!({})).await.0);
@@ -86,19 +109,6 @@ async fn prepare(world: &World, sweep: Sweep) {
                 }
             }
         }
-        Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
-        Sweep::KeyUses => {
-            world.clock.advance(60);
-            for n in 0..DUE {
-                world.agent(&format!("agent.{n}")).await.get("/principals/me").await.ok();
-            }
-        }
-        Sweep::Idempotency => {
-            for n in 0..DUE {
-                ada.once(&format!("k{n}")).post("/intents", json!({ "title": "t" })).await.ok();
-            }
-            world.clock.advance(24 * 3600 + 1);
-        }
         Sweep::Webhooks => {
             let receiver = Receiver::start().await;
             let made = subscribe(&ada, &receiver.url(), json!({})).await;
@@ -110,6 +120,7 @@ async fn prepare(world: &World, sweep: Sweep) {
             world.hooks().await;
             world.clock.advance(7 * 24 * 3600 + 1);
         }
+        _ => unreachable!("it is prepared elsewhere"),
     }
 }
 
