@@ -1,11 +1,15 @@
 //! `entente demo`: the whole story end to end, on a server of its own, over real HTTP; a transcript to read, and an exit
-//! status that says whether everything went as it should. It uses nothing that a client could not.
+//! status that says whether everything went as it should. It uses nothing that a client could not. How they share out
+//! work is `demo/work.rs`.
+
+mod work;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use entente_core::egress::Allowed;
 use entente_core::export::Export;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -34,6 +38,7 @@ impl Demo {
         config.bind = ([127, 0, 0, 1], 0).into();
         // A story of its own never touches the database that somebody works with.
         config.database_url = None;
+        config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
         "warn".clone_into(&mut config.log);
         telemetry::init(&config);
         let temporary = self.data_dir.is_none();
@@ -115,6 +120,9 @@ async fn story(root: &Api) -> Done {
     stage.retry().await?;
     stage.impostor().await?;
     stage.expiry().await?;
+    stage.lease().await?;
+    stage.tasks().await?;
+    stage.webhook().await?;
     stage.proof().await
 }
 
@@ -256,7 +264,11 @@ impl Stage {
 
     /// The log proves what happened.
     async fn proof(&self) -> Done {
-        say("\n7. The intent's log is a chain of hashes: it is exported, and checked without the server")?;
+        say(
+            "\n10. The intent's log is a chain of hashes: the server signs it, it is exported, and checked without the server",
+        )?;
+        let checkpoint = self.root.post("/admin/checkpoints", &json!({ "intent_id": self.intent })).await?;
+        say(&format!("  signed by {}", text(&checkpoint, "signed_by")?))?;
         let export = self.researcher.get(&format!("/intents/{}/export", self.intent), &[]).await?;
         let export: Export = serde_json::from_value(export)?;
         for event in &export.events {
