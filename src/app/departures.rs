@@ -10,6 +10,7 @@ use entente_core::ids::{ChannelId, IntentId};
 use entente_core::messages::{Draft, Message, MessageType, Ruling};
 use entente_core::payload::Payload;
 use entente_core::principals::HOUSE;
+use entente_core::traces::Trace;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -25,7 +26,7 @@ use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, leases, not_f
 /// There is no such agent, or the caller may not decide over it.
 pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
-    let (agent, _left) = depart(ctx, agent_id, &caller.agent, |_, _| true).await?;
+    let (agent, _left) = depart(ctx, agent_id, (&caller.agent, caller.trace), |_, _| true).await?;
     Ok(agent)
 }
 
@@ -38,7 +39,7 @@ pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut left = 0;
     for agent_id in &due {
         // Looked at again under the lock: its drain may have been called off, or another server was faster.
-        left += u64::from(depart(ctx, agent_id, HOUSE, Agent::drained).await?.1);
+        left += u64::from(depart(ctx, agent_id, (HOUSE, None), Agent::drained).await?.1);
     }
     Ok(left)
 }
@@ -47,12 +48,12 @@ pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 async fn depart(
     ctx: &Ctx,
     agent_id: &str,
-    actor: &str,
+    (actor, trace): (&str, Option<Trace>),
     due: impl Fn(&Agent, Timestamp) -> bool,
 ) -> Outcome<(Agent, bool)> {
     loop {
         let (mut tx, intents) = begin(ctx, agent_id).await?;
-        let mut house = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+        let mut house = Line::open(&mut tx, IntentId::HOUSE, trace, ctx.now()).await?;
         let before = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
         if before.status == AgentStatus::Deregistered || !due(&before, house.now()) {
             return Ok((before, false));
@@ -64,7 +65,7 @@ async fn depart(
             continue;
         }
         for intent in &intents {
-            leave(&mut tx, ctx, *intent, agent_id, actor).await?;
+            leave(&mut tx, ctx, *intent, agent_id, (actor, trace)).await?;
         }
         let now = house.now();
         let after = Agent {
@@ -113,9 +114,9 @@ async fn leave(
     ctx: &Ctx,
     intent: IntentId,
     agent_id: &str,
-    actor: &str,
+    (actor, trace): (&str, Option<Trace>),
 ) -> Outcome<()> {
-    let mut line = Line::open(conn, intent, None, ctx.now()).await?;
+    let mut line = Line::open(conn, intent, trace, ctx.now()).await?;
     // A task that this ends takes its channels along: they are not told of the departure.
     tasks::agent_left(conn, ctx, &mut line, agent_id, actor).await?;
     let mut told: HashMap<ChannelId, Channel> = HashMap::new();

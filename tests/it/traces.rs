@@ -96,6 +96,10 @@ async fn a_trace_shows_what_its_reader_may_see() {
     );
     assert_eq!(kinds(&found(&bob, TRACE).await), ["intent_created"]);
     assert_eq!(kinds(&found(&admin, TRACE).await), ["intent_created", "agent.registered"]);
+    // What one request brings about on several lines belongs to it too.
+    traced.delete("/agents/agent.ada").await.ok();
+    let told = found(&admin, TRACE).await;
+    assert_eq!(kinds(&told).last(), Some(&"agent.status_changed"), "{told}");
     world.end().await;
 }
 
