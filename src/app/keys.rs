@@ -384,17 +384,15 @@ pub(crate) async fn end_labelled(
     label: &str,
     now: Timestamp,
     changed_seq: i64,
-) -> Outcome<()> {
-    sqlx::query!(
+) -> Outcome<Option<KeyId>> {
+    let ended = sqlx::query_scalar!(
         "-- keys::end_labelled
          UPDATE keys SET revoked_at = $3, changed_seq = $4
-         WHERE principal_id = $1 AND label = $2 AND revoked_at IS NULL",
+         WHERE principal_id = $1 AND label = $2 AND revoked_at IS NULL RETURNING id",
         principal_id,
         label,
         now,
         changed_seq
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+    );
+    Ok(ended.fetch_all(conn).await?.into_iter().max().map(KeyId::from))
 }

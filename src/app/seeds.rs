@@ -105,11 +105,12 @@ async fn plant(
         ..KeyAsk::default()
     };
     let id = KeyId::mint(now, &*ctx.chance);
-    let key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
+    let mut key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
     line.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
     if label == "dev" {
-        end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
+        // What was set up with the key of an earlier run, such as a webhook, goes on with this one.
+        key.rotated_from = end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
     }
     insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
     line.save(&mut tx).await?;

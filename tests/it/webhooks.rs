@@ -371,3 +371,21 @@ async fn an_agents_endpoint_gets_what_concerns_the_agent() {
     assert_eq!(moved.take().len(), 0);
     world.end().await;
 }
+
+#[tokio::test]
+async fn the_next_run_of_a_development_server_goes_on_with_the_subscriptions_of_the_last() {
+    let world = World::start().await;
+    let receiver = Receiver::start().await;
+    let last = world.admin().await;
+    let (_, channel) = talk(&last, json!({})).await;
+    subscribe(&last, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
+    // Each run makes a key of its own, and ends the one before.
+    let next = world.admin().await;
+    entente::app::keys::refresh(world.ctx()).await.unwrap();
+    last.get("/principals/me").await.refused(401, "unauthenticated");
+    let said = json!({ "sender": "service.dev", "payload": { "n": 1 } });
+    next.post(&format!("/channels/{channel}/messages"), said).await.is(201);
+    world.hooks().await;
+    assert_eq!(receiver.take().len(), 1);
+    world.end().await;
+}
