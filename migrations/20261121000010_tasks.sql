@@ -17,6 +17,8 @@ CREATE TABLE plans (
 );
 
 CREATE INDEX plans_by_intent ON plans (intent_id, id);
+-- What ends with the intent.
+CREATE INDEX plans_open ON plans (intent_id, id) WHERE state IN ('draft', 'active', 'paused');
 
 CREATE TABLE tasks (
     id                    uuid PRIMARY KEY,
@@ -64,6 +66,9 @@ CREATE TABLE tasks (
 ) WITH (fillfactor = 80);
 
 CREATE INDEX tasks_by_intent ON tasks (intent_id, id);
+-- What is still to be done, among however much is over: asked by every agent that looks for work.
+CREATE INDEX tasks_open ON tasks (intent_id, id)
+    WHERE status IN ('pending', 'ready', 'claimed', 'running', 'blocked');
 CREATE INDEX tasks_by_plan ON tasks (plan_id) WHERE plan_id IS NOT NULL;
 -- What waits for a task: asked whenever one is over, and for `blocks` of every task that is shown.
 CREATE INDEX tasks_by_dependency ON tasks USING gin (depends_on);

@@ -271,15 +271,20 @@ pub fn check(task: &Task) -> Result<(), Refusal> {
     if task.depends_on.len() > DEPENDENCIES {
         return Err(too_long("depends_on", DEPENDENCIES));
     }
-    if task.artifacts.len() > LIST_ITEMS {
-        return Err(too_long("artifacts", LIST_ITEMS));
-    }
-    check_size("artifacts", &task.artifacts, PAYLOAD_BYTES)?;
+    check_outcome(task.output.as_ref(), &task.artifacts)?;
     check_size("input", &task.input, PAYLOAD_BYTES)?;
-    check_size("output", &task.output, PAYLOAD_BYTES)?;
     check_size("metadata", &task.metadata, METADATA_BYTES)?;
     check_size("memory_policy", &task.memory_policy, METADATA_BYTES)?;
     check_size("requires_tools", &task.requires_tools, METADATA_BYTES)
+}
+
+/// Checks what came of a task, whichever way it is said.
+fn check_outcome(output: Option<&Map<String, Value>>, artifacts: &[String]) -> Result<(), Refusal> {
+    if artifacts.len() > LIST_ITEMS {
+        return Err(too_long("artifacts", LIST_ITEMS));
+    }
+    check_size("artifacts", &artifacts, PAYLOAD_BYTES)?;
+    check_size("output", &output, PAYLOAD_BYTES)
 }
 
 fn too_long(member: &str, most: usize) -> Refusal {

@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::seats::{level, policy, require, require_manager};
-use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found, tasks};
 
 /// An intent's list; one that was never set is open and empty.
 ///
@@ -68,7 +68,7 @@ pub async fn replace(
         .collect();
     let payload = json!({ "replaced": true, "default_policy": default_policy, "entries": listed });
     line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
-    leases::end_without_access(&mut tx, ctx, &mut line, &caller.agent).await?;
+    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
@@ -99,7 +99,7 @@ pub async fn grant(
     let entry = law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, std::slice::from_ref(&entry)).await?;
     line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, described(&entry)));
-    leases::end_without_access(&mut tx, ctx, &mut line, &caller.agent).await?;
+    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &entry, now).await?;
     tx.commit().await?;
@@ -121,7 +121,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: E
         acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
     delete(&mut tx, &[entry_id.uuid()]).await?;
     line.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, described(entry)));
-    leases::end_without_access(&mut tx, ctx, &mut line, &caller.agent).await?;
+    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
@@ -161,12 +161,24 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
             expired += 1;
         }
-        leases::end_without_access(&mut tx, ctx, &mut line, HOUSE).await?;
+        take_from_outsiders(&mut tx, ctx, &mut line, HOUSE).await?;
         line.save(&mut tx).await?;
         tx.commit().await?;
         ctx.feed.news(intent_id);
     }
     Ok(expired)
+}
+
+/// Takes, within a deed that changed who has access, the leases and the tasks of those who may no longer write
+/// (contract 7).
+pub(crate) async fn take_from_outsiders(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    leases::end_without_access(conn, ctx, line, actor).await?;
+    tasks::take_without_access(conn, ctx, line, actor).await
 }
 
 pub(crate) fn described(entry: &Entry) -> serde_json::Value {

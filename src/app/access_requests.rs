@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, access, idempotency, leases, not_found, seats, unknown};
+use super::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, seats, unknown};
 
 /// Asks for access to an intent; works without any (RFC-0011).
 ///
@@ -120,7 +120,7 @@ pub async fn decide(
             access::insert(&mut tx, std::slice::from_ref(&entry)).await?;
             request.status = RequestStatus::Approved;
             line.record(ctx, Draft::of(Kind::AccessGranted, decided_by, access::described(&entry)));
-            leases::end_without_access(&mut tx, ctx, &mut line, decided_by).await?;
+            access::take_from_outsiders(&mut tx, ctx, &mut line, decided_by).await?;
             Kind::AccessRequestApproved
         }
         Judgement::Deny => {

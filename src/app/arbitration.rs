@@ -206,7 +206,10 @@ async fn load(
          SELECT id, intent_id, requester_id, reason, context, options, status, decision_id, resolution, created_at,
                 resolved_at
          FROM arbitrations
-         WHERE intent_id = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR status = $3)
+         WHERE intent_id = $1 AND ($3::text IS NULL OR status = $3)
+           -- As a range, which the index finds whether or not an id is given.
+           AND id BETWEEN coalesce($2, '00000000-0000-0000-0000-000000000000'::uuid)
+                  AND coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
          ORDER BY id DESC LIMIT $4",
         intent_id.uuid(),
         id.map(ArbitrationId::uuid),

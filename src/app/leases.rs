@@ -149,6 +149,13 @@ pub async fn list(
     let mut connection = ctx.pool.acquire().await?;
     let now = ctx.now();
     seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    if status == Some(LeaseStatus::Active) {
+        // What is held is never more than a page, however long the past is.
+        let mut held = active(&mut connection, intent_id).await?;
+        held.retain(|lease| lease.in_force(now));
+        held.sort_unstable_by_key(|lease| lease.fencing_token);
+        return Ok(held);
+    }
     rows::list(&mut connection, intent_id, status, now).await
 }
 

@@ -17,7 +17,7 @@ use sqlx::PgConnection;
 
 pub(crate) use rows::load;
 
-use self::rows::{insert, of_intent, update};
+use self::rows::{insert, of_intent, open_of_intent, update};
 use super::lines::Line;
 use super::tasks::{self, no_task, record, require_unresolved, visit};
 use super::{Caller, Ctx, Outcome, Tx, idempotency, not_found, seats};
@@ -44,9 +44,10 @@ pub async fn create(
     require_unresolved(&seat)?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
-    let course = law::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
+    let mut course = law::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
+    let statuses = check_tasks(&mut tx, &course.plan).await?;
+    course.look(&statuses, now);
     let plan = course.plan;
-    check_tasks(&mut tx, &plan).await?;
     insert(&mut tx, &plan).await?;
     tasks::set_plan(&mut tx, plan.id, &plan.tasks).await?;
     record(ctx, &mut line, &agent, course.told);
@@ -57,8 +58,8 @@ pub async fn create(
     Ok(plan)
 }
 
-/// The tasks of a plan are tasks of its intent, and of no other plan.
-async fn check_tasks(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
+/// The tasks of a plan are tasks of its intent, and of no other plan; their statuses.
+async fn check_tasks(conn: &mut PgConnection, plan: &Plan) -> Outcome<Vec<(TaskId, TaskStatus)>> {
     let found = tasks::among(conn, plan.intent_id, &plan.tasks).await?;
     for id in &plan.tasks {
         let Some((.., other)) = found.iter().find(|(known, ..)| known == id) else {
@@ -69,7 +70,7 @@ async fn check_tasks(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
             return Err(Refusal::field(Code::Unprocessable, "tasks", "taken", message).into());
         }
     }
-    Ok(())
+    Ok(found.into_iter().map(|(id, status, _)| (id, status)).collect())
 }
 
 /// One plan.
@@ -84,15 +85,20 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Plan> {
     Ok(plan)
 }
 
-/// An intent's plans, the oldest first, a page of them at the most.
+/// An intent's plans, the oldest first: up to `limit` of them, `offset` passed over.
 ///
 /// # Errors
 /// The intent is not there or not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Plan>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    (limit, offset): (u32, u32),
+) -> Outcome<Vec<Plan>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    of_intent(&mut connection, intent_id).await
+    of_intent(&mut connection, intent_id, limit, offset).await
 }
 
 /// A plan on which a deed is done, under its intent's lock.
@@ -253,6 +259,7 @@ async fn write(
     let end = |task| {
         let mut course = Course::of(task);
         course.end(status, Some(&reason), line.now());
+        course.task.version += 1;
         course
     };
     Ok(tasks::load_all(conn, &open).await?.into_iter().map(end).collect())
@@ -265,10 +272,7 @@ pub(crate) async fn end_of_intent(
     line: &mut Line,
     actor: &str,
 ) -> Outcome<()> {
-    for plan in of_intent(conn, line.intent_id).await? {
-        if plan.state.is_terminal() {
-            continue;
-        }
+    for plan in open_of_intent(conn, line.intent_id).await? {
         let mut course = PlanCourse::of(plan);
         course.change(
             PlanAsk { state: Some(PlanState::Cancelled), ..PlanAsk::default() },

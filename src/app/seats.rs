@@ -1,6 +1,8 @@
 //! Seats: where an agent stands with an intent (RFC-0011). Every deed on an intent begins with [`require`] or [`seat`].
 //! Only reads; the lists are `access.rs`.
 
+use std::collections::HashSet;
+
 use entente_core::access::{self as law, Facts, Level, Policy, Standing};
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
@@ -77,6 +79,19 @@ pub(crate) async fn seats(
         Ok(((IntentId::from(row.id), row.agent), seat))
     });
     seats.collect()
+}
+
+/// Which of these agents may write to the intents that they are asked about.
+pub(crate) async fn writers(
+    conn: &mut PgConnection,
+    asked: &[(IntentId, &str)],
+    now: Timestamp,
+) -> Outcome<HashSet<String>> {
+    if asked.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let found = seats(conn, asked, now).await?.into_iter();
+    Ok(found.filter(|(_, seat)| seat.standing.reaches(Level::Write)).map(|((_, agent), _)| agent).collect())
 }
 
 pub(crate) fn level(word: &str) -> Outcome<Level> {

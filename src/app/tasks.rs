@@ -1,7 +1,8 @@
-//! Tasks (RFC-0012): making, finding and changing them. Table `tasks`, whose rows are in `tasks/rows.rs`; what follows when
-//! one is over, its agent leaves or its time is up is `tasks/ends.rs`; plans are `plans.rs`.
+//! Tasks (RFC-0012): making, finding and changing them. Table `tasks`, whose rows are in `tasks/rows.rs` and what they have to
+//! do with each other in `tasks/links.rs`; what follows when one is over, its agent leaves or its time is up is `tasks/ends.rs`; plans are `plans.rs`.
 
 mod ends;
+mod links;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -21,8 +22,10 @@ use sqlx::PgConnection;
 pub use ends::pass_time;
 pub(crate) use ends::{
     agent_left, begin_with_agent, end_of_intent, intents_of_agent, record, settle, take_from,
+    take_without_access,
 };
-pub(crate) use rows::{among, load_all, of_plans, set_plan};
+pub(crate) use links::of_plans;
+pub(crate) use rows::{among, load_all, set_plan};
 
 use super::lines::Line;
 use super::seats::Seat;
@@ -138,7 +141,7 @@ pub(crate) async fn visit(
 async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<Shown>> {
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
     let mut blocks: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
-    for (id, dependent) in rows::blocks(conn, &ids).await? {
+    for (id, dependent) in links::blocks(conn, &ids).await? {
         blocks.entry(id).or_default().push(dependent);
     }
     Ok(tasks
@@ -310,7 +313,7 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: C
     let depends_on = change.depends_on.as_ref().unwrap_or(&bench.course.task.depends_on);
     let wait = wait_for(&mut bench.tx, bench.line.intent_id, "depends_on", depends_on).await?;
     if let Some(depends_on) = &change.depends_on {
-        let below = rows::below(&mut bench.tx, depends_on).await?.into_iter().collect();
+        let below = links::below(&mut bench.tx, depends_on).await?.into_iter().collect();
         check_no_circle(id, depends_on, &below)?;
     }
     let jumps = !ctx.settings.strict;

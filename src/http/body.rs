@@ -204,7 +204,12 @@ impl Query {
     /// [`Code::InvalidParameter`] when they cannot be decoded.
     pub fn of(request: &HttpRequest) -> Result<Self, Problem> {
         let parsed = web::Query::<Vec<(String, String)>>::from_query(request.query_string());
-        parsed.map(|pairs| Self(pairs.into_inner())).map_err(|e| parameter("query", &e.to_string()).into())
+        let pairs = parsed.map_err(|e| parameter("query", &e.to_string()))?.into_inner();
+        // As in bodies: what cannot be stored cannot be looked for either.
+        match pairs.iter().find(|(_, value)| value.contains('\0')) {
+            Some((name, _)) => Err(parameter(name, "it has a NUL character").into()),
+            None => Ok(Self(pairs)),
+        }
     }
 
     /// A parameter's text, if it is there and not empty.

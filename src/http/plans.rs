@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, PlanId, TaskId};
 use entente_core::keys::Dialect;
+use entente_core::limits::PAGE;
 use entente_core::plans::{Gate, GateStatus, OnFailure, OnTimeout, Plan, PlanAsk, PlanState};
 use entente_core::refusal::Refusal;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::body::{Body, id, if_match_of, intent_of, named};
+use super::body::{Body, Query, id, if_match_of, intent_of, named};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
@@ -252,13 +253,16 @@ async fn create_rfc(
 
 /// List an intent's plans
 ///
-/// The oldest first, 1,000 of them at the most.
+/// The oldest first.
 #[utoipa::path(operation_id = "list_plans", tag = "plans",
-    params(("intent_id" = String, Path, description = "The intent")),
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many")),
     responses((status = 200, description = "The plans", body = Vec<PlanBody>)))]
 #[get("/intents/{intent_id}/plans")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = plans::list(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let page = (query.limit(PAGE)?, query.offset()?);
+    let found = plans::list(&doors.ctx, &asker.caller, id("intent", &path)?, page).await?;
     ok(&found.into_iter().map(|plan| PlanBody::new(plan, asker.dialect)).collect::<Vec<_>>())
 }
 

@@ -228,3 +228,24 @@ async fn only_who_may_write_holds_anything() {
     bob.get(&format!("/intents/{intent}/leases")).await.refused(403, "access_closed");
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_is_listed_by_its_age() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let intent = goal(&ada).await;
+    let scopes = ["d", "b", "c", "a"];
+    for scope in scopes {
+        acquire(&ada, &intent, scope).await;
+    }
+    let shown = async |status: &str| {
+        let held = listed(&ada, &intent, status).await;
+        held.iter().map(|lease| lease["scope"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown("active").await, scopes);
+    assert_eq!(shown("all").await, scopes);
+    // One that is renewed is as old as it was.
+    ada.patch(&one(&listed(&ada, &intent, "active").await[0]), json!({})).await.is(200);
+    assert_eq!(shown("active").await, scopes);
+    world.end().await;
+}

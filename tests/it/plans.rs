@@ -232,3 +232,154 @@ async fn a_plan_waits_at_its_checkpoints_for_a_decision() {
     assert_eq!(types[2..], expected.map(|word| format!("plan.{word}")));
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_at_rest_is_not_done_until_somebody_has_it_go_on() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let (a, b) = (task(&ada, &home, json!({})).await, task(&ada, &home, json!({})).await);
+    let gates = json!([{ "id": "review", "after_task": a }]);
+    let plan = plan(&ada, &home, json!({ "tasks": [a, b], "state": "active", "checkpoints": gates })).await;
+    act(&ada, &b, "claim", json!({})).await;
+    complete(&ada, &a).await;
+    let path = format!("/plans/{}/checkpoints/review/reject", id(&plan));
+    assert_eq!(ada.post(&path, json!({})).await.is(200)["state"], "paused");
+    // What an agent has goes on; what it comes to is no answer to whoever rejected.
+    act(&ada, &b, "complete", json!({})).await;
+    assert_eq!(now(&ada, &plan).await["state"], "paused");
+    assert_eq!(verb(&ada, &plan, "resume").await["state"], "completed");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_is_over_decides_nothing() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let (a, b) = (task(&ada, &home, json!({})).await, task(&ada, &home, json!({})).await);
+    let gates = json!([{ "id": "review", "after_task": a }]);
+    let plan = plan(&ada, &home, json!({ "tasks": [a, b], "state": "active", "checkpoints": gates })).await;
+    complete(&ada, &a).await;
+    let version = now(&ada, &plan).await["version"].clone();
+    let path = format!("/plans/{}", id(&plan));
+    let over = ada.seen(&version).patch(&path, json!({ "state": "cancelled" })).await.is(200);
+    for word in ["approve", "reject"] {
+        let late = ada.post(&format!("{path}/checkpoints/review/{word}"), json!({})).await;
+        late.refused(409, "invalid_transition");
+    }
+    assert_eq!(now(&ada, &plan).await, over);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_that_is_passed_makes_no_failed_plan_a_success() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let (a, b) = (task(&ada, &home, json!({})).await, task(&ada, &home, json!({})).await);
+    let lost = task(&ada, &home, json!({})).await;
+    ada.seen(&json!(1)).patch(&format!("/tasks/{lost}"), json!({ "status": "failed" })).await.is(200);
+    let gates = json!([{ "id": "review", "after_task": a }]);
+    let plan = plan(&ada, &home, json!({ "tasks": [a, b], "state": "active", "checkpoints": gates })).await;
+    complete(&ada, &a).await;
+    let version = now(&ada, &plan).await["version"].clone();
+    let path = format!("/plans/{}", id(&plan));
+    ada.seen(&version).patch(&path, json!({ "tasks": [a, lost] })).await.is(200);
+    let done = ada.post(&format!("{path}/checkpoints/review/approve"), json!({})).await.is(200);
+    assert_eq!(done["state"], "failed");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_is_made_of_tasks_that_are_over_is_over() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let a = task(&ada, &home, json!({})).await;
+    complete(&ada, &a).await;
+    let made = plan(&ada, &home, json!({ "tasks": [a], "state": "active" })).await;
+    assert_eq!(made["state"], "completed");
+    assert_eq!(now(&ada, &made).await, made);
+    assert_eq!(told(&ada, &home).await, ["plan.created", "plan.activated", "plan.completed"]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_that_is_written_late_is_reached_all_the_same() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let a = task(&ada, &home, json!({})).await;
+    complete(&ada, &a).await;
+    let gates = json!([{ "id": "review", "after_task": a }]);
+    let more = json!({ "tasks": [a], "state": "active", "checkpoints": gates });
+    let made = plan(&ada, &home, more).await;
+    let stands = (&made["state"], &made["checkpoints"][0]["status"]);
+    assert_eq!(stands, (&json!("active"), &json!("reached")));
+    let path = format!("/plans/{}/checkpoints/review/approve", id(&made));
+    assert_eq!(ada.post(&path, json!({})).await.is(200)["state"], "completed");
+    // The same where it is added to a plan.
+    let b = task(&ada, &home, json!({})).await;
+    let c = task(&ada, &home, json!({})).await;
+    let other = plan(&ada, &home, json!({ "tasks": [b, c] })).await;
+    complete(&ada, &b).await;
+    let late = json!({ "checkpoints": [{ "id": "review", "after_task": b }] });
+    let path = format!("/plans/{}", id(&other));
+    let late = ada.seen(&json!(1)).patch(&path, late).await.is(200);
+    assert_eq!((&late["checkpoints"][0]["status"], &late["version"]), (&json!("reached"), &json!(2)));
+    ada.post(&format!("/tasks/{c}/claim"), json!({})).await.refused(409, "invalid_transition");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_ends_with_its_plan_has_a_new_version() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let a = task(&ada, &home, json!({})).await;
+    let plan = plan(&ada, &home, json!({ "tasks": [a], "state": "active" })).await;
+    ada.seen(&json!(1))
+        .patch(&format!("/plans/{}", id(&plan)), json!({ "state": "cancelled" }))
+        .await
+        .is(200);
+    let ended = ada.get(&format!("/tasks/{a}")).await;
+    assert_eq!(ended.header("etag"), "\"2\"");
+    assert_eq!(ended.is(200)["status"], "cancelled");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_has_as_many_plans_as_it_needs() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada).await;
+    let first = plan(&ada, &home, json!({})).await;
+    // A thousand more that are over, without the thousand requests.
+    sqlx::query(
+        "INSERT INTO plans SELECT gen_random_uuid(), intent_id, 'completed', checkpoints, conditions, on_failure, on_complete,
+             metadata, version, created_by, created_at, updated_at FROM plans, generate_series(1, 1000)",
+    )
+    .execute(&world.ctx().pool)
+    .await
+    .unwrap();
+    let mut found = Vec::new();
+    for offset in [0, 1_000] {
+        let page = ada.get(&format!("/intents/{home}/plans?offset={offset}")).await.is(200);
+        found.extend(page.as_array().unwrap().clone());
+    }
+    assert_eq!(found.len(), 1_001);
+    assert!(found.contains(&first));
+    // The last one is beyond every page, and is called off with its intent all the same.
+    sqlx::query("UPDATE plans SET id = 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE state = 'draft'")
+        .execute(&world.ctx().pool)
+        .await
+        .unwrap();
+    ada.seen(&json!(1)).post(&format!("/intents/{home}/status"), json!({ "status": "abandoned" })).await.ok();
+    let open: i64 = sqlx::query_scalar("SELECT count(*) FROM plans WHERE state = 'draft'")
+        .fetch_one(&world.ctx().pool)
+        .await
+        .unwrap();
+    assert_eq!(open, 0);
+    world.end().await;
+}

@@ -4,6 +4,7 @@
 mod changes;
 mod crash;
 mod follows;
+mod hostile;
 mod races;
 
 use crate::agents::registered;

@@ -91,16 +91,14 @@ impl PlanCourse {
     /// The plan is over; a member is over its limit; strict: a transition that RFC-0012 has not.
     pub fn change(&mut self, ask: PlanAsk, strict: bool, now: Timestamp) -> Result<(), Refusal> {
         let (from, to) = (self.plan.state, ask.state.unwrap_or(self.plan.state));
-        let wrong = |what: &str| Err(Refusal::new(Code::InvalidTransition, format!("This plan {what}.")));
-        if from.is_terminal() {
-            return wrong("is over and never changes again");
-        }
+        self.require_open()?;
         let lawful = match from {
             PlanState::Draft => matches!(to, PlanState::Draft | PlanState::Active | PlanState::Cancelled),
             _ => to != PlanState::Draft,
         };
         if strict && !lawful {
-            return wrong(&format!("is {} and cannot become {}", from.as_str(), to.as_str()));
+            let message = format!("This plan is {} and cannot become {}.", from.as_str(), to.as_str());
+            return Err(Refusal::new(Code::InvalidTransition, message));
         }
         let written = self.write(PlanAsk { state: None, ..ask })?;
         if !written.is_empty() {
@@ -133,7 +131,7 @@ impl PlanCourse {
         let because = json!({ "task_id": task });
         if failed && (over || self.plan.on_failure == OnFailure::Fail) {
             self.enter(PlanState::Failed, because);
-        } else if over && !self.waits() {
+        } else if self.is_done(statuses) {
             self.enter(PlanState::Completed, json!({}));
         } else if status == TaskStatus::Failed
             && self.plan.on_failure == OnFailure::PauseAndEscalate
@@ -144,14 +142,37 @@ impl PlanCourse {
         self.save(now);
     }
 
-    /// Ends a plan that is at work if all its tasks are over already. `statuses` are those of all its tasks.
+    /// What a plan that was written comes to by the tasks that are completed or over already: its checkpoints are no less
+    /// reached for being written late, and one that is at work and has nothing left to do is over. `statuses` are those
+    /// of all its tasks.
     pub fn look(&mut self, statuses: &[(TaskId, TaskStatus)], now: Timestamp) {
-        let over = !statuses.is_empty() && statuses.iter().all(|(_, status)| status.is_terminal());
-        if self.plan.state == PlanState::Active && over && !self.waits() {
-            let failed = statuses.iter().any(|(_, status)| *status == TaskStatus::Failed);
-            self.enter(if failed { PlanState::Failed } else { PlanState::Completed }, json!({}));
+        if self.plan.state.is_terminal() {
+            return;
+        }
+        let told = self.told.len();
+        for (task, _) in statuses.iter().filter(|(_, status)| *status == TaskStatus::Completed) {
+            self.reach(&task.to_string(), now);
+        }
+        if self.plan.state == PlanState::Active {
+            self.conclude(statuses);
+        }
+        if self.told.len() > told {
             self.save(now);
         }
+    }
+
+    /// Ends a plan of which nothing is left to do.
+    fn conclude(&mut self, statuses: &[(TaskId, TaskStatus)]) {
+        if self.is_done(statuses) {
+            let failed = statuses.iter().any(|(_, status)| *status == TaskStatus::Failed);
+            self.enter(if failed { PlanState::Failed } else { PlanState::Completed }, json!({}));
+        }
+    }
+
+    /// Whether nothing is left to do. A plan at rest is not done: somebody stopped it, and has it go on.
+    fn is_done(&self, statuses: &[(TaskId, TaskStatus)]) -> bool {
+        let over = !statuses.is_empty() && statuses.iter().all(|(_, status)| status.is_terminal());
+        over && !self.waits() && self.plan.state != PlanState::Paused
     }
 
     fn reach(&mut self, task: &str, now: Timestamp) {
@@ -173,7 +194,7 @@ impl PlanCourse {
     /// Decides a checkpoint: the plan goes on, or rests. `all_over`: none of its tasks is open.
     ///
     /// # Errors
-    /// There is no such checkpoint that waits for a decision; it is not for this agent to decide.
+    /// The plan is over; there is no such checkpoint that waits for a decision; it is not for this agent to decide.
     pub fn decide(
         &mut self,
         gate: &str,
@@ -182,6 +203,7 @@ impl PlanCourse {
         statuses: &[(TaskId, TaskStatus)],
         now: Timestamp,
     ) -> Result<(), Refusal> {
+        self.require_open()?;
         let (agent, manages) = by;
         let waiting = |known: &&mut Gate| known.id == gate && known.status == GateStatus::Reached;
         let Some(gate) = self.plan.gates.iter_mut().find(waiting) else {
@@ -200,11 +222,10 @@ impl PlanCourse {
         let told = json!({ "checkpoint_id": gate.id, "checkpoint": gate.name, "decided_by": agent });
         let kind = if approve { Kind::PlanCheckpointApproved } else { Kind::PlanCheckpointRejected };
         self.tell(kind, told);
-        let over = !statuses.is_empty() && statuses.iter().all(|(_, status)| status.is_terminal());
-        if !approve && self.plan.state != PlanState::Paused && !self.plan.state.is_terminal() {
+        if approve {
+            self.conclude(statuses);
+        } else if self.plan.state != PlanState::Paused {
             self.enter(PlanState::Paused, json!({}));
-        } else if approve && over && !self.waits() && !self.plan.state.is_terminal() {
-            self.enter(PlanState::Completed, json!({}));
         }
         self.save(now);
         Ok(())
@@ -226,6 +247,13 @@ impl PlanCourse {
             let needless = state == PlanState::Completed;
             self.ends_tasks = Some(if needless { TaskStatus::Skipped } else { TaskStatus::Cancelled });
         }
+    }
+
+    fn require_open(&self) -> Result<(), Refusal> {
+        if !self.plan.state.is_terminal() {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::InvalidTransition, "This plan is over and never changes again."))
     }
 
     /// Whether a checkpoint waits for a decision.

@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 use super::course::Course;
 use super::graph::{Wait, distinct};
 use super::may::By;
-use super::{TaskStatus, check, check_size, check_text};
+use super::{TaskStatus, check, check_outcome, check_size, check_text};
 use crate::canonical::exact;
 use crate::ids::TaskId;
 use crate::kinds::Kind;
 use crate::limits::METADATA_BYTES;
+use crate::principals::check_name;
 use crate::refusal::Refusal;
 
 /// What is done with a task.
@@ -70,13 +71,22 @@ impl Verb {
                 check_size("progress", said, METADATA_BYTES)?;
                 said.values().try_for_each(exact)
             }
-            Self::Delegate { reason, .. }
-            | Self::Escalate { reason, .. }
-            | Self::Block(reason)
-            | Self::Cancel(reason)
-            | Self::Skip(reason) => check_text("reason", reason.as_deref()),
+            Self::Delegate { to, reason } => {
+                check_name("to", to)?;
+                check_text("reason", reason.as_deref())
+            }
+            Self::Escalate { to, reason } => {
+                to.as_deref().map_or(Ok(()), |to| check_name("to", to))?;
+                check_text("reason", reason.as_deref())
+            }
+            Self::Block(reason) | Self::Cancel(reason) | Self::Skip(reason) => {
+                check_text("reason", reason.as_deref())
+            }
             Self::Fail { error, .. } => check_text("error", error.as_deref()),
-            Self::Claim | Self::Start | Self::Complete { .. } | Self::Unblock | Self::HandBack => Ok(()),
+            Self::Complete { output, artifacts } => {
+                check_outcome(output.as_ref(), artifacts.as_deref().unwrap_or_default())
+            }
+            Self::Claim | Self::Start | Self::Unblock | Self::HandBack => Ok(()),
         }
     }
 }
@@ -157,18 +167,36 @@ impl Change {
         written
     }
 
+    /// Whether nobody has the task in the status that is asked for, or none is: then `assigned_agent` says whom it is kept
+    /// for. Else it says who takes it.
+    fn leaves_it_free(&self) -> bool {
+        let free = [TaskStatus::Pending, TaskStatus::Ready, TaskStatus::Blocked];
+        self.status.is_none_or(|status| free.contains(&status))
+    }
+
+    /// The verb by which it is kept for whom it is to be kept for; `None` when it is already, or nothing is said.
+    fn keeping(&mut self, course: &Course) -> Option<Verb> {
+        let task = &course.task;
+        let lets_go = matches!(self.status, Some(TaskStatus::Pending | TaskStatus::Ready)) && task.is_held();
+        if !self.leaves_it_free() {
+            return None;
+        }
+        match self.assigned_agent.take()? {
+            Assignee::Agent(to) if task.assigned_agent.as_ref() == Some(&to) && !lets_go => None,
+            Assignee::Agent(to) => Some(Verb::Delegate { to, reason: None }),
+            Assignee::Anybody => task.is_held().then_some(Verb::HandBack),
+        }
+    }
+
     /// The verb that leads to the status that is asked for; `None` when it is the task's already.
     fn verb(&mut self, course: &Course, by: &By<'_>) -> Option<Verb> {
         let task = &course.task;
-        let kept_for = self.assigned_agent.take();
-        let Some(status) = self.status else {
-            return match kept_for? {
-                Assignee::Agent(to) if task.assigned_agent.as_ref() == Some(&to) => None,
-                Assignee::Agent(to) => Some(Verb::Delegate { to, reason: None }),
-                Assignee::Anybody => task.is_held().then_some(Verb::HandBack),
-            };
-        };
+        let status = self.status?;
         let has_it = task.is_held() && task.assigned_agent.as_deref() == Some(by.claimer);
+        if status == TaskStatus::Running && task.is_held() && !has_it && self.claimer().is_some() {
+            // It is refused as what it is: a claim of what another agent has.
+            return Some(Verb::Claim);
+        }
         if status == task.status && (has_it || status != TaskStatus::Claimed) {
             return None;
         }
@@ -196,6 +224,9 @@ impl Course {
         if self.task.status.is_terminal() {
             return Err(self.wrong("is over and never changes again"));
         }
+        if let Some(agent) = change.claimer() {
+            check_name("assigned_agent", agent)?;
+        }
         let version = self.task.version;
         self.require_touch(by)?;
         let mut written = change.write(self);
@@ -203,15 +234,17 @@ impl Course {
             self.depend(distinct(depends_on), wait, by)?;
             written.push("depends_on");
         }
-        if change.assigned_agent == Some(Assignee::Anybody) && !self.task.is_held() && change.status.is_none()
-        {
-            self.task.assigned_agent = None;
+        let for_anybody = change.assigned_agent == Some(Assignee::Anybody) && change.leaves_it_free();
+        if for_anybody && !self.task.is_held() && self.task.assigned_agent.take().is_some() {
             written.push("assigned_agent");
         }
         check(&self.task)?;
         if !written.is_empty() {
             // The one type for "made or changed", as with channels: the SDK can read no other (contract 5.6).
             self.tell(Kind::TaskCreated, json!({ "updated": written }));
+        }
+        if let Some(verb) = change.keeping(self) {
+            self.act(verb, wait, by)?;
         }
         if let Some(verb) = change.verb(self, by) {
             self.act(verb, wait, by)?;

@@ -1,7 +1,6 @@
 //! How leases end otherwise than by their holder: by their time, with their holder's access or departure, with the intent.
 //! Each end is an event of its own, written by the deed that brought it about.
 
-use entente_core::access::Level;
 use entente_core::events::{Draft, Kind};
 use entente_core::ids::IntentId;
 use entente_core::leases::{EndReason, Lease};
@@ -44,19 +43,12 @@ pub(crate) async fn end_without_access(
     actor: &str,
 ) -> Outcome<()> {
     let held = settle(conn, ctx, line).await?;
-    if held.is_empty() {
-        return Ok(());
-    }
     let mut holders: Vec<(IntentId, &str)> =
         held.iter().map(|lease| (line.intent_id, lease.agent_id.as_str())).collect();
     holders.sort_unstable();
     holders.dedup();
-    let seats = seats::seats(conn, &holders, line.now()).await?;
-    let writes = |agent: &str| {
-        let seat = seats.iter().find(|((_, holder), _)| holder == agent);
-        seat.is_some_and(|(_, seat)| seat.standing.reaches(Level::Write))
-    };
-    let lost: Vec<Lease> = held.iter().filter(|lease| !writes(&lease.agent_id)).cloned().collect();
+    let writers = seats::writers(conn, &holders, line.now()).await?;
+    let lost: Vec<Lease> = held.iter().filter(|lease| !writers.contains(&lease.agent_id)).cloned().collect();
     end(conn, ctx, line, &lost, EndReason::AccessLost, actor).await?;
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The rows of plans.
 
+use std::collections::HashMap;
+
 use entente_core::clock::Timestamp;
-use entente_core::ids::{IntentId, PlanId};
-use entente_core::limits::PAGE;
+use entente_core::ids::{IntentId, PlanId, TaskId};
 use entente_core::plans::{OnFailure, Plan, PlanState};
 use sqlx::PgConnection;
 
@@ -62,15 +63,36 @@ pub(crate) async fn load(conn: &mut PgConnection, id: PlanId) -> Outcome<Option<
 }
 
 /// An intent's plans with their tasks, the oldest first, a page of them.
-pub(crate) async fn of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Plan>> {
+pub(crate) async fn of_intent(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    limit: u32,
+    offset: u32,
+) -> Outcome<Vec<Plan>> {
     let rows = sqlx::query_as!(
         Row,
         "-- plans::of_intent
          SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
                 created_at, updated_at
-         FROM plans WHERE intent_id = $1 ORDER BY id LIMIT $2",
+         FROM plans WHERE intent_id = $1 ORDER BY id LIMIT $2 OFFSET $3",
         intent_id.uuid(),
-        i64::from(PAGE)
+        i64::from(limit),
+        i64::from(offset)
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    with_tasks(conn, rows).await
+}
+
+/// All plans of an intent that are not over, with their tasks.
+pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Plan>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- plans::open_of_intent
+         SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
+                created_at, updated_at
+         FROM plans WHERE intent_id = $1 AND state IN ('draft', 'active', 'paused') ORDER BY id",
+        intent_id.uuid()
     )
     .fetch_all(&mut *conn)
     .await?;
@@ -80,10 +102,12 @@ pub(crate) async fn of_intent(conn: &mut PgConnection, intent_id: IntentId) -> O
 async fn with_tasks(conn: &mut PgConnection, rows: Vec<Row>) -> Outcome<Vec<Plan>> {
     let mut plans = rows.into_iter().map(Plan::try_from).collect::<Outcome<Vec<_>>>()?;
     let ids: Vec<PlanId> = plans.iter().map(|plan| plan.id).collect();
+    let mut lists: HashMap<PlanId, Vec<TaskId>> = HashMap::new();
     for (plan, task, _) in tasks::of_plans(conn, &ids).await? {
-        if let Some(plan) = plans.iter_mut().find(|known| known.id == plan) {
-            plan.tasks.push(task);
-        }
+        lists.entry(plan).or_default().push(task);
+    }
+    for plan in &mut plans {
+        plan.tasks = lists.remove(&plan.id).unwrap_or_default();
     }
     Ok(plans)
 }

@@ -12,9 +12,9 @@ use entente_core::tasks::graph::Wait;
 use entente_core::tasks::{Task, TaskStatus};
 use sqlx::PgConnection;
 
-use super::rows;
+use super::{links, rows};
 use crate::app::lines::Line;
-use crate::app::{Ctx, Outcome, Tx, agents, channels, plans};
+use crate::app::{Ctx, Outcome, Tx, agents, channels, plans, seats};
 
 /// Writes tasks that have gone on, records what is to be told, and does what follows, within a deed that holds the
 /// intent's lock.
@@ -74,7 +74,7 @@ pub(crate) fn record(
 
 /// The tasks that no longer wait as they did, now that these are over.
 async fn waiting_for(conn: &mut PgConnection, line: &Line, ended: &[TaskId]) -> Outcome<Vec<Course>> {
-    let ids = rows::waiting_for(conn, ended).await?;
+    let ids = links::waiting_for(conn, ended).await?;
     let tasks = rows::load_all(conn, &ids).await?;
     let mut dependencies: Vec<TaskId> = tasks.iter().flat_map(|task| task.depends_on.clone()).collect();
     dependencies.sort_unstable();
@@ -131,16 +131,47 @@ pub(crate) async fn agent_left(
     let own = rows::of_agent(conn, agent).await?;
     let ids: Vec<TaskId> =
         own.into_iter().filter(|(intent, _)| *intent == line.intent_id).map(|(_, id)| id).collect();
+    take(conn, ctx, line, &ids, ("agent_left", actor)).await
+}
+
+/// Takes these tasks from whoever has them or is to have them.
+async fn take(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    ids: &[TaskId],
+    (why, actor): (&str, &str),
+) -> Outcome<()> {
     let now = line.now();
     let mut courses = Vec::new();
-    for task in rows::load_all(conn, &ids).await? {
+    for task in rows::load_all(conn, ids).await? {
         let mut course = Course::begin(task, now);
-        if course.task.assigned_agent.as_deref() == Some(agent) && !course.task.status.is_terminal() {
-            course.agent_left("agent_left", now);
+        // Its time may have been up before.
+        if course.task.assigned_agent.is_some() && !course.task.status.is_terminal() {
+            course.agent_left(why, now);
         }
         courses.push(course);
     }
     settle(conn, ctx, line, actor, courses).await
+}
+
+/// Takes, within a deed that changed who has access, what they had and what was kept for them from those who may no longer
+/// write: they could not go on with it, and nobody else would get it.
+pub(crate) async fn take_without_access(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    let assigned = rows::assigned(conn, line.intent_id).await?;
+    let mut agents: Vec<(IntentId, &str)> =
+        assigned.iter().map(|(_, agent)| (line.intent_id, agent.as_str())).collect();
+    agents.sort_unstable();
+    agents.dedup();
+    let writers = seats::writers(conn, &agents, line.now()).await?;
+    let lost = assigned.iter().filter(|(_, agent)| !writers.contains(agent));
+    let ids: Vec<TaskId> = lost.map(|(id, _)| *id).collect();
+    take(conn, ctx, line, &ids, ("access_lost", actor)).await
 }
 
 /// Begins a transaction with the lock of the house, and if the agent `leaves` those of every intent on which it has a task.

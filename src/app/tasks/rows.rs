@@ -44,7 +44,7 @@ struct Row {
     due_at: Option<Timestamp>,
 }
 
-fn status(word: &str) -> Outcome<TaskStatus> {
+pub(super) fn status(word: &str) -> Outcome<TaskStatus> {
     TaskStatus::parse(word).ok_or_else(|| unknown("task status", word))
 }
 
@@ -127,7 +127,35 @@ pub(crate) async fn page(
     filter: &Filter,
     now: Timestamp,
 ) -> Outcome<Vec<Task>> {
-    let rows = sqlx::query_as!(
+    let open = filter.status.is_some_and(|status| !status.is_terminal());
+    let rows = if open {
+        // What is over never is in such a status again: not looked at, however much of it there is.
+        sqlx::query_as!(
+            Row,
+            "-- tasks::page_of_open
+         SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
+                assigned_agent, claims, claimed_at, capabilities_required, depends_on, retry_policy, timeout_seconds,
+                attempt, max_attempts, permissions, memory_policy, requires_tools, blocked_reason, error, metadata,
+                version, created_by, created_at, started_at, completed_at, due_at
+         FROM tasks
+         WHERE intent_id = $1
+           AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked')
+           AND ($2::text IS NULL OR CASE WHEN due_at <= $7 THEN due_status ELSE status END = $2)
+           AND ($3::text IS NULL OR assigned_agent = $3)
+           AND ($4::uuid IS NULL OR plan_id = $4)
+         ORDER BY id LIMIT $5 OFFSET $6",
+        intent_id.uuid(),
+        filter.status.map(TaskStatus::as_str),
+        filter.assigned_agent,
+        filter.plan_id.map(PlanId::uuid),
+        i64::from(filter.limit),
+        i64::from(filter.offset),
+        now
+    )
+    .fetch_all(conn)
+    .await?
+    } else {
+        sqlx::query_as!(
         Row,
         "-- tasks::page
          SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
@@ -149,11 +177,12 @@ pub(crate) async fn page(
         now
     )
     .fetch_all(conn)
-    .await?;
+    .await?
+    };
     rows.into_iter().map(Task::try_from).collect()
 }
 
-fn uuids(ids: &[TaskId]) -> Vec<Uuid> {
+pub(super) fn uuids(ids: &[TaskId]) -> Vec<Uuid> {
     ids.iter().map(|id| id.uuid()).collect()
 }
 
@@ -184,65 +213,6 @@ pub(crate) async fn among(
         .collect()
 }
 
-/// What these tasks depend on, directly and through others: each with its own dependencies.
-pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<(TaskId, Vec<TaskId>)>> {
-    let rows = sqlx::query!(
-        r#"-- tasks::below
-         WITH RECURSIVE below AS (
-             SELECT id, depends_on FROM tasks WHERE id = ANY($1)
-             UNION
-             SELECT t.id, t.depends_on FROM below b JOIN tasks t ON t.id = ANY(b.depends_on))
-         SELECT id AS "id!", depends_on AS "depends_on!" FROM below"#,
-        &uuids(ids)
-    )
-    .fetch_all(conn)
-    .await?;
-    let list = |ids: Vec<Uuid>| ids.into_iter().map(TaskId::from).collect();
-    Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
-}
-
-/// The pending tasks that depend on one of these.
-pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<TaskId>> {
-    let rows = sqlx::query_scalar!(
-        "-- tasks::waiting_for
-         SELECT id FROM tasks WHERE depends_on && $1 AND status = 'pending' ORDER BY id",
-        &uuids(ids)
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(TaskId::from).collect())
-}
-
-/// Which tasks depend on these: `(one of these, one that depends on it)`.
-pub(crate) async fn blocks(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<(TaskId, TaskId)>> {
-    let rows = sqlx::query!(
-        r#"-- tasks::blocks
-         SELECT d.id AS "id!", t.id AS dependent FROM tasks t CROSS JOIN LATERAL UNNEST(t.depends_on) AS d (id)
-         WHERE t.depends_on && $1 ORDER BY t.id"#,
-        &uuids(ids)
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.id.into(), row.dependent.into())).collect())
-}
-
-/// The tasks of these plans with their statuses, each plan's in its order.
-pub(crate) async fn of_plans(
-    conn: &mut PgConnection,
-    plans: &[PlanId],
-) -> Outcome<Vec<(PlanId, TaskId, TaskStatus)>> {
-    let ids: Vec<Uuid> = plans.iter().map(|id| id.uuid()).collect();
-    let rows = sqlx::query!(
-        r#"-- tasks::of_plans
-         SELECT plan_id AS "plan_id!", id, status FROM tasks WHERE plan_id = ANY($1)
-         ORDER BY plan_place NULLS LAST, id"#,
-        &ids
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(|row| Ok((row.plan_id.into(), row.id.into(), status(&row.status)?))).collect()
-}
-
 /// The open tasks of an intent.
 pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<TaskId>> {
     let rows = sqlx::query_scalar!(
@@ -254,6 +224,20 @@ pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId)
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(TaskId::from).collect())
+}
+
+/// The open tasks of an intent that somebody has, or that are kept for somebody, each with whom.
+pub(crate) async fn assigned(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<(TaskId, String)>> {
+    let rows = sqlx::query!(
+        r#"-- tasks::assigned
+         SELECT id, assigned_agent AS "agent!" FROM tasks
+         WHERE intent_id = $1 AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked')
+           AND assigned_agent IS NOT NULL ORDER BY id"#,
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id.into(), row.agent)).collect())
 }
 
 /// The open tasks that an agent has, or that are kept for it, each with its intent.

@@ -98,6 +98,39 @@ async fn a_task_is_given_to_an_agent_and_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whom_a_task_is_for_is_heard_beside_a_status_too() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let intent = intent(&ada).await;
+    // Nobody has it: it is kept, under the status that it has or goes back to.
+    for status in ["ready", "pending", "blocked"] {
+        let id = task(&ada, &intent, json!({})).await;
+        let path = format!("/tasks/{id}");
+        let body = json!({ "status": status, "assigned_agent": "agent.bob" });
+        let kept = ada.seen(&json!(1)).patch(&path, body).await.is(200);
+        let expected = if status == "blocked" { "blocked" } else { "ready" };
+        assert_eq!((&kept["status"], &kept["assigned_agent"]), (&json!(expected), &json!("agent.bob")));
+        assert_eq!(kept["version"], 2);
+        let body = json!({ "status": expected, "assigned_agent": null });
+        let free = ada.seen(&json!(2)).patch(&path, body).await.is(200);
+        assert_eq!((&free["status"], &free["assigned_agent"]), (&json!(expected), &json!(null)));
+    }
+    // Somebody has it: it is taken and kept for the other, or stays where it is and says so.
+    let id = task(&ada, &intent, json!({})).await;
+    let path = format!("/tasks/{id}");
+    act(&bob, &id, "claim", json!({})).await;
+    act(&bob, &id, "start", json!({})).await;
+    let seen = now(&ada, &id).await;
+    let body = json!({ "status": "running", "assigned_agent": "agent.ada" });
+    ada.seen(&seen["version"]).patch(&path, body).await.refused(409, "claim_conflict");
+    assert_eq!(now(&ada, &id).await, seen);
+    let body = json!({ "status": "ready", "assigned_agent": "agent.ada" });
+    let kept = bob.seen(&seen["version"]).patch(&path, body).await.is(200);
+    assert_eq!((&kept["status"], &kept["assigned_agent"]), (&json!("ready"), &json!("agent.ada")));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dependencies_change_without_a_circle_while_nobody_has_the_task() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;

@@ -1,6 +1,8 @@
 //! What follows from tasks: for those that wait for them, for their channels (RFC-0021 §7.3); and for them when their agent
 //! leaves or their intent resolves.
 
+use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
+
 use super::{act, complete, intent, now, status, task, told};
 use crate::agents::registered;
 use crate::harness::{World, json, talk};
@@ -146,6 +148,62 @@ async fn an_agent_that_leaves_or_dies_leaves_its_tasks() {
         let late = json!({ "claim_token": token });
         agent.post(&format!("/tasks/{running}/complete"), late).await.refused(409, "claim_conflict");
         complete(&ada, &running).await;
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_loses_access_loses_its_tasks() {
+    let world = World::start().await;
+    let (ada, bob, eve) =
+        (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
+    for how in ["revoked", "replaced", "narrowed", "expired"] {
+        let home = intent(&ada).await;
+        let acl = format!("/intents/{home}/acl");
+        let soon = rfc3339(plus_seconds(world.clock.now(), 60));
+        let ends = if how == "expired" { json!(soon) } else { json!(null) };
+        let entries = json!([
+            { "principal_id": "agent.bob", "permission": "write", "expires_at": ends },
+            { "principal_id": "agent.eve", "permission": "write" },
+        ]);
+        // Before the first entry everybody may write; that entry takes more than it gives.
+        let narrowed = how == "narrowed";
+        let entries = if narrowed { json!([]) } else { entries };
+        let list = ada.put(&acl, json!({ "default_policy": "open", "entries": entries })).await.ok();
+        let (had, kept, other) = (
+            task(&ada, &home, json!({})).await,
+            task(&ada, &home, json!({})).await,
+            task(&ada, &home, json!({})).await,
+        );
+        let token = act(&bob, &had, "claim", json!({})).await["claim_token"].clone();
+        act(&ada, &kept, "delegate", json!({ "to": "agent.bob" })).await;
+        act(&eve, &other, "claim", json!({})).await;
+        match how {
+            "revoked" => {
+                let entry = list["entries"][0]["id"].as_str().unwrap();
+                ada.delete(&format!("{acl}/entries/{entry}")).await.is(204);
+            }
+            "narrowed" => {
+                let entry = json!({ "principal_id": "agent.eve", "permission": "write" });
+                ada.post(&format!("{acl}/entries"), entry).await.ok();
+            }
+            "replaced" => {
+                let eve = json!([{ "principal_id": "agent.eve", "permission": "write" }]);
+                ada.put(&acl, json!({ "default_policy": "closed", "entries": eve })).await.ok();
+            }
+            _ => world.pass(60).await,
+        }
+        for id in [&had, &kept] {
+            let free = now(&ada, id).await;
+            assert_eq!((&free["status"], &free["assigned_agent"]), (&json!("ready"), &json!(null)), "{how}");
+            assert_eq!(free["attempt"], 1, "that costs no attempt");
+        }
+        assert_eq!(told(&ada, &home, &had).await[3..], ["task.retrying", "task.ready"], "{how}");
+        assert_eq!(now(&ada, &other).await["assigned_agent"], "agent.eve", "{how}");
+        let late = json!({ "claim_token": token });
+        let refused = bob.post(&format!("/tasks/{had}/complete"), late).await.status;
+        assert!([403, 404].contains(&refused), "{how}: {refused}");
+        complete(&eve, &had).await;
     }
     world.end().await;
 }
