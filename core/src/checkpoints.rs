@@ -252,13 +252,32 @@ pub fn verify(
     faults
 }
 
-/// The checkpoint that an event of the house's log tells of: its id, its root and its log.
+/// What the house's log tells of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told<'a> {
+    /// Its log.
+    pub log: IntentId,
+    /// Its root.
+    pub merkle_root: &'a str,
+    /// Its signature.
+    pub signature: &'a str,
+}
+
+/// What the event of a checkpoint's making tells of it.
 #[must_use]
-pub fn told(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, &str, IntentId)> {
+pub fn told(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, Told<'_>)> {
     let id = payload.get("checkpoint_id")?.as_str()?.parse().ok()?;
     let log = match payload.get("intent_id")? {
         Value::Null => IntentId::HOUSE,
         intent => intent.as_str()?.parse().ok()?,
     };
-    Some((id, payload.get("merkle_root")?.as_str()?, log))
+    let text = |member: &str| payload.get(member)?.as_str();
+    Some((id, Told { log, merkle_root: text("merkle_root")?, signature: text("signature")? }))
+}
+
+/// The signature that a checkpoint has since it was anchored, as the event of that tells.
+#[must_use]
+pub fn told_again(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, &str)> {
+    let text = |member: &str| payload.get(member)?.as_str();
+    Some((text("checkpoint_id")?.parse().ok()?, text("signature")?))
 }

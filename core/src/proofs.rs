@@ -6,13 +6,15 @@
 //! one of an agent that has no identity here, is kept as it is given, and nobody vouches for it: clients that sign for other
 //! servers go on working. An agent that has an identity is held to it.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use chrono::TimeDelta;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::agent_keys::KeyStatus;
+use crate::agent_keys::{AgentKey, KeyStatus};
 use crate::canonical::{Unambiguous, exact};
 use crate::chains::Break;
 use crate::clock::{Timestamp, parse};
@@ -86,11 +88,39 @@ pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal>
         return Ok(None);
     }
     // What stands beside the proof is the sender's own, and kept letter by letter.
-    let members: BTreeMap<String, &RawValue> =
-        serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
-    let Some(raw) = members.get("proof") else { return Ok(None) };
+    let Proofs(found) = serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
+    let Some(raw) = found else { return Ok(None) };
     let Unambiguous(proof) = serde_json::from_str(raw.get()).map_err(|e| unreadable("metadata", &e))?;
     Ok(Some(proof).filter(|proof| !proof.is_null()))
+}
+
+/// The text of the member `proof` of an object.
+struct Proofs<'a>(Option<&'a RawValue>);
+
+impl<'de> Deserialize<'de> for Proofs<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ProofReader)
+    }
+}
+
+struct ProofReader;
+
+impl<'de> Visitor<'de> for ProofReader {
+    type Value = Proofs<'de>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Proofs<'de>, A::Error> {
+        let mut found = None;
+        while let Some((name, value)) = members.next_entry::<String, &RawValue>()? {
+            if name == "proof" && found.replace(value).is_some() {
+                return Err(A::Error::custom("`proof` is there twice"));
+            }
+        }
+        Ok(Proofs(found))
+    }
 }
 
 /// The payload of a message that is signed, as values.
@@ -150,13 +180,21 @@ pub fn judge(
         );
     };
     exact(proof)?;
-    let Some(key) = known.in_force(now) else {
-        let status = known.last().map_or("missing", |key| key.status_at(now).as_str());
+    let present = known.present(now);
+    let Some(key) = known.in_force(present) else {
+        let status = known.last().map_or("missing", |key| key.status_at(present).as_str());
         return Err(bad(
             "no_key",
             format!("The key of `{actor}` is {status}. Register a new one, or send no proof."),
         ));
     };
+    if key.valid_from > now + SKEW {
+        // What would be vouched for now, no later verification would find good.
+        let message = format!(
+            "The server's clock is behind the registration of the key of `{actor}`. Have it set, or send no proof."
+        );
+        return Err(bad("clock", message));
+    }
     check_created(proof, now)?;
     if names_another(proof, key.public_key) {
         return Err(bad(
@@ -199,6 +237,10 @@ fn names_another(proof: &Value, key: PublicKey) -> bool {
 /// then, as these identities tell.
 #[must_use]
 pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
+    let mut keys: HashMap<&str, Vec<&AgentKey>> = HashMap::new();
+    for identity in identities {
+        keys.entry(&identity.agent_id).or_default().extend(&identity.keys);
+    }
     let fault = |event: &Sealed| {
         let Some(proof) = &event.proof else {
             return Some(Break::of(event, "the proof that was checked is gone"));
@@ -207,13 +249,15 @@ pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
         let at = parse(&event.created_at);
         let form = of_event(event.intent_id, &event.event_type, &event.actor, &event.payload, proof);
         let signed = statement(&form);
-        let known = identities.iter().filter(|identity| identity.agent_id == event.actor);
-        let counts = known.flat_map(|identity| &identity.keys).any(|key| {
-            let lives = at.is_some_and(|at| {
-                key.valid_from <= at + SKEW && key.status_at(at - SKEW) == KeyStatus::Active
-            });
-            lives && signature.is_some_and(|signature| key.public_key.made(&signature, &signed))
-        });
+        let lives = |key: &&&AgentKey| {
+            at.is_some_and(|at| key.valid_from <= at + SKEW && key.status_at(at - SKEW) == KeyStatus::Active)
+        };
+        let known = keys.get(event.actor.as_str()).into_iter().flatten().filter(lives);
+        // The one that was in force then is it, as a rule; an agent may have had many shortly before and after.
+        let (then, near): (Vec<_>, Vec<_>) = known.partition(|key| at.is_some_and(|at| key.in_force(at)));
+        let made =
+            |key: &&AgentKey| signature.is_some_and(|signature| key.public_key.made(&signature, &signed));
+        let counts = then.into_iter().chain(near).any(made);
         (!counts).then(|| Break::of(event, "its proof is not one by a key that its actor had then"))
     };
     events.iter().filter(|event| event.proof_verified).filter_map(fault).collect()

@@ -1,19 +1,22 @@
 //! Whether the stored logs are whole (RFC-0019): every event in its place, linked and unchanged, and the last one where the
-//! line ends; every checkpoint still true; every proof that was checked still one of its actor's. Reads what others wrote.
+//! line ends; every checkpoint still true; every proof that was checked still one of its actor's. Reads what others wrote, all of one moment, and stops nobody.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entente_core::access::Level;
 use entente_core::canonical::show;
 use entente_core::chains::{Break, verify, verify_end};
-use entente_core::checkpoints::{self as law, Checkpoint};
+use entente_core::checkpoints::{self as law, Checkpoint, Told};
 use entente_core::events::{Kind, Sealed};
-use entente_core::ids::{CheckpointId, IntentId};
+use entente_core::identities::Identity;
+use entente_core::ids::{CheckpointId, EventId, IntentId};
 use entente_core::keys::Scope;
 use entente_core::proofs;
+use entente_core::signatures::PublicKey;
 use sqlx::PgConnection;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Caller, Ctx, Outcome, checkpoints, events, identities, seats, server_keys};
+use super::{AppError, Caller, Ctx, Outcome, aside, checkpoints, events, identities, seats, server_keys};
 
 /// What a verification of a stored log found (contract 13).
 #[derive(Debug, Clone)]
@@ -32,12 +35,12 @@ pub struct Verification {
 /// The intent is not there or not readable.
 pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Verification> {
     caller.require(Scope::IntentsRead)?;
-    // Under the lock, so that the events and the line's end are of one moment.
-    let mut tx = ctx.begin(&[intent_id]).await?;
+    let turn = turn().await?;
+    let mut tx = ctx.snapshot().await?;
     seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let found = verification(ctx, &mut tx, intent_id).await?;
+    let stored = read(ctx, &mut tx, intent_id).await?;
     tx.commit().await?;
-    Ok(found)
+    stored.judge(intent_id, turn).await
 }
 
 /// Verifies the house's whole chain, and that every checkpoint it tells of is still there.
@@ -46,56 +49,105 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
 /// The scope `admin` is missing.
 pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut found = verification(ctx, &mut tx, IntentId::HOUSE).await?;
-    let missing = missing(&mut tx, &found.events).await?;
-    found.breaks.extend(missing);
+    let turn = turn().await?;
+    let mut tx = ctx.snapshot().await?;
+    let stored = read(ctx, &mut tx, IntentId::HOUSE).await?;
+    let missing = missing(&mut tx, &stored.events).await?;
     tx.commit().await?;
+    let mut found = stored.judge(IntentId::HOUSE, turn).await?;
+    found.breaks.extend(missing);
     Ok(found)
 }
 
-/// Verifies a log that the transaction has locked.
-async fn verification(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
-    examine(ctx, conn, log, true).await
+/// Verifies a log for the server itself, without asking who asks.
+pub(crate) async fn of_log(ctx: &Ctx, log: IntentId) -> Outcome<Verification> {
+    let turn = turn().await?;
+    let mut tx = ctx.snapshot().await?;
+    let stored = read(ctx, &mut tx, log).await?;
+    tx.commit().await?;
+    stored.judge(log, turn).await
 }
 
-/// Verifies a log that goes on, up to where it ends now. Nobody is kept from writing to it, however long it is.
-pub(crate) async fn of_beginning(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Verification> {
-    examine(ctx, conn, log, false).await
+/// Whole logs that are in memory at once. Others wait for their turn.
+static TURNS: Semaphore = Semaphore::const_new(4);
+
+/// Waits for the turn to read a whole log.
+pub(crate) async fn turn() -> Outcome<SemaphorePermit<'static>> {
+    TURNS.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 
-async fn examine(ctx: &Ctx, conn: &mut PgConnection, log: IntentId, locked: bool) -> Outcome<Verification> {
-    // Where the line ends is read first: what is there is then at least that, and what came later is left out.
-    let end = super::lines::tails(conn, &[log]).await?.pop();
-    let (sequence, head) = end.map_or((0, None), |(_, tail)| (tail.sequence, tail.head));
-    let later = |place: i64| !locked && place > sequence;
-    let (mut sealed, mut breaks) = (Vec::new(), Vec::new());
+/// A log, and all that it is compared with, of one moment.
+struct Stored {
+    events: Vec<Sealed>,
+    /// Where the line ends: the last event's place and hash. `None` when that cannot be read, which is a fault.
+    end: Option<(i64, Option<String>)>,
+    checkpoints: Vec<Checkpoint>,
+    trusted: Vec<PublicKey>,
+    identities: Vec<Identity>,
+    /// What cannot be read any more: of events and the line's end.
+    unread: Vec<Break>,
+    /// The same of checkpoints.
+    unread_checkpoints: Vec<Break>,
+}
+
+impl Stored {
+    /// Keeps its turn until it is done, also when nobody waits for it any more.
+    async fn judge(self, log: IntentId, turn: SemaphorePermit<'static>) -> Outcome<Verification> {
+        aside(move || {
+            let _turn = turn;
+            self.judged(log)
+        })
+        .await
+    }
+
+    fn judged(self, log: IntentId) -> Verification {
+        let mut breaks = self.unread;
+        breaks.extend(verify(&self.events, 1, None));
+        if let Some((sequence, head)) = &self.end {
+            breaks.extend(verify_end(&self.events, *sequence, head.as_deref()));
+        }
+        let checkpoint_count = self.checkpoints.len() + self.unread_checkpoints.len();
+        breaks.extend(self.unread_checkpoints);
+        breaks.extend(law::verify(log, &self.events, &self.checkpoints, &self.trusted));
+        breaks.extend(proofs::verify(&self.events, &self.identities));
+        Verification { events: self.events, checkpoint_count, breaks }
+    }
+}
+
+async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stored> {
+    let mut unread = Vec::new();
+    let end = match super::lines::tails(conn, &[log]).await {
+        Ok(mut found) => Some(found.pop().map_or((0, None), |(_, tail)| (tail.sequence, tail.head))),
+        Err(AppError::Inconsistent(why)) => {
+            let reason = format!("where the log ends cannot be read: {why}");
+            unread.push(Break {
+                sequence: 0,
+                event_id: EventId::from(uuid::Uuid::nil()),
+                checkpoint_id: None,
+                reason,
+            });
+            None
+        }
+        Err(failure) => return Err(failure),
+    };
+    let (mut events, mut checkpoints, mut unread_checkpoints) = (Vec::new(), Vec::new(), Vec::new());
     for stored in events::stored(conn, log).await? {
         match stored {
-            Ok(event) if later(event.sequence) => {}
-            Ok(event) => sealed.push(Sealed::from(&event)),
-            Err(fault) => breaks.push(fault),
-        }
-    }
-    breaks.extend(verify(&sealed, 1, None));
-    breaks.extend(verify_end(&sealed, sequence, head.as_ref().map(show).as_deref()));
-    let trusted = server_keys::trusted(conn, &ctx.server_keys).await?;
-    let (mut taken, mut unread): (Vec<Checkpoint>, Vec<Break>) = (Vec::new(), Vec::new());
-    for stored in checkpoints::of_log(conn, log).await? {
-        match stored {
-            Ok(checkpoint) if later(checkpoint.last_sequence) => {}
-            Ok(checkpoint) => taken.push(checkpoint),
+            Ok(event) => events.push(Sealed::from(&event)),
             Err(fault) => unread.push(fault),
         }
     }
-    let checkpoint_count = taken.len() + unread.len();
-    breaks.extend(unread);
-    breaks.extend(law::verify(log, &sealed, &taken, &trusted));
-    let signers = signers(&sealed);
-    if !signers.is_empty() {
-        breaks.extend(proofs::verify(&sealed, &identities::all(conn, &signers).await?));
+    for stored in checkpoints::of_log(conn, log).await? {
+        match stored {
+            Ok(checkpoint) => checkpoints.push(checkpoint),
+            Err(fault) => unread_checkpoints.push(fault),
+        }
     }
-    Ok(Verification { events: sealed, checkpoint_count, breaks })
+    let trusted = server_keys::trusted(conn, &ctx.server_keys).await?;
+    let signers = signers(&events);
+    let identities = if signers.is_empty() { Vec::new() } else { identities::all(conn, &signers).await? };
+    let end = end.map(|(sequence, head)| (sequence, head.as_ref().map(show)));
+    Ok(Stored { events, end, checkpoints, trusted, identities, unread, unread_checkpoints })
 }
 
 /// Those whose proofs the server has checked.
@@ -104,19 +156,27 @@ pub(crate) fn signers(events: &[Sealed]) -> Vec<&str> {
     signed.map(|event| event.actor.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The checkpoints that the house's log tells of and that are gone, moved to another log, or have another root.
+/// The checkpoints that the house's log tells of and that are gone, moved to another log, have another root, or are not
+/// signed as they were last: with another witness, or without the one that they had.
 async fn missing(conn: &mut PgConnection, house: &[Sealed]) -> Outcome<Vec<Break>> {
-    let told = house
-        .iter()
-        .filter(|event| event.event_type == Kind::CheckpointCreated.wire() && !event.posted)
-        .filter_map(|event| Some((event, law::told(&event.payload)?)));
-    let told: Vec<_> = told.collect();
-    let ids: Vec<CheckpointId> = told.iter().map(|(_, (id, ..))| *id).collect();
-    let stored = checkpoints::roots(conn, &ids).await?;
-    let breaks = told.into_iter().filter_map(|(event, (id, root, log))| {
-        let found = stored.iter().find(|(stored, ..)| *stored == id);
-        let same = found.is_some_and(|(_, stored, bytes)| {
-            *stored == log && bytes.as_slice().try_into().is_ok_and(|digest| show(&digest) == root)
+    let mut told: BTreeMap<CheckpointId, (&Sealed, Told<'_>)> = BTreeMap::new();
+    for event in house.iter().filter(|event| !event.posted) {
+        if event.event_type == Kind::CheckpointCreated.wire() {
+            told.extend(law::told(&event.payload).map(|(id, what)| (id, (event, what))));
+        } else if event.event_type == Kind::CheckpointAnchored.wire()
+            && let Some((id, signature)) = law::told_again(&event.payload)
+            && let Some((teller, what)) = told.get_mut(&id)
+        {
+            (*teller, what.signature) = (event, signature);
+        }
+    }
+    let ids: Vec<CheckpointId> = told.keys().copied().collect();
+    let stored = checkpoints::bare(conn, &ids).await?;
+    let breaks = told.into_iter().filter_map(|(id, (event, what))| {
+        let same = stored.get(&id).is_some_and(|(log, root, signature)| {
+            *log == what.log
+                && root.as_slice().try_into().is_ok_and(|digest| show(&digest) == what.merkle_root)
+                && signature == what.signature
         });
         (!same).then(|| Break {
             checkpoint_id: Some(id.to_string()),

@@ -19,9 +19,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use self::rows::{Row, grown, insert, leaves, save_anchor};
-pub(crate) use self::rows::{load, of_log, roots};
+pub(crate) use self::rows::{bare, load, of_log};
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, chains, idempotency, intents, not_found, seats, server_keys};
+use super::{
+    AppError, Caller, Ctx, Outcome, aside, chains, idempotency, intents, not_found, seats, server_keys,
+};
 
 /// Takes a checkpoint of a log, of the intent's or of the house's own (the nil intent). A log that is not whole is not
 /// vouched for.
@@ -35,12 +37,11 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Checkpoint> {
     caller.require(Scope::Admin)?;
-    let mut connection = ctx.pool.acquire().await?;
     if log != IntentId::HOUSE {
+        let mut connection = ctx.pool.acquire().await?;
         intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
     }
-    let tree = whole(ctx, &mut connection, log).await?;
-    drop(connection);
+    let tree = whole(ctx, log).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
@@ -72,16 +73,14 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .await?;
     let mut taken = 0;
     for log in due.into_iter().map(IntentId::from) {
-        let mut connection = ctx.pool.acquire().await?;
-        let tree = match whole(ctx, &mut connection, log).await {
+        let tree = match whole(ctx, log).await {
             Ok(tree) => tree,
-            Err(AppError::Refused(why)) => {
+            Err(why @ (AppError::Refused(_) | AppError::Inconsistent(_))) => {
                 tracing::error!(%log, error = %why, "no checkpoint is taken of a log that is not whole");
                 continue;
             }
             Err(failure) => return Err(failure),
         };
-        drop(connection);
         let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
         if grown(&mut tx, log).await? < every {
             // Another server was faster.
@@ -97,10 +96,10 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// A log's leaves up to where it ends now, if it is whole. Read without a lock: whatever a log had it has for ever, so that
 /// a checkpoint of it is true whenever it is signed, and a long log stops nobody.
-async fn whole(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Tree> {
-    let found = chains::of_beginning(ctx, conn, log).await?;
+async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
+    let found = chains::of_log(ctx, log).await?;
     let Some(first) = found.breaks.first() else {
-        return Ok(Tree::new(entente_core::checkpoints::leaves(&found.events)));
+        return aside(move || Tree::new(entente_core::checkpoints::leaves(&found.events))).await;
     };
     let message = format!(
         "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",

@@ -4,7 +4,7 @@
 use entente_core::access::Level;
 use entente_core::chains::Break;
 use entente_core::clock::Timestamp;
-use entente_core::events::{Draft, Event, check_posted};
+use entente_core::events::{Draft, Event, check_posted, check_trace_id};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
@@ -142,6 +142,7 @@ pub(crate) async fn page(
     intent_id: IntentId,
     filter: &Filter,
 ) -> Outcome<Vec<Event>> {
+    filter.trace_id.as_deref().map_or(Ok(()), check_trace_id)?;
     let rows = sqlx::query_as!(
         Row,
         "-- events::page
@@ -151,7 +152,7 @@ pub(crate) async fn page(
          WHERE intent_id = $1
            AND ($2::text IS NULL OR event_type = $2)
            AND ($3::timestamptz IS NULL OR created_at > $3)
-           AND ($4::text IS NULL OR trace_id = $4)
+           AND ($4::text IS NULL OR lower(trace_id) = lower($4))
          ORDER BY seq DESC LIMIT $5 OFFSET $6",
         intent_id.uuid(),
         filter.event_type,

@@ -1,12 +1,14 @@
 //! Exports: an intent with its whole log and all that vouches for it, for `entente verify` (RFC-0019). Only reads.
 
+use std::sync::Arc;
+
 use entente_core::access::Level;
 use entente_core::export::Export;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 
 use super::{
-    AppError, Caller, Ctx, Outcome, chains, checkpoints, events, identities, intents, not_found, seats,
+    AppError, Caller, Ctx, Outcome, aside, chains, checkpoints, events, identities, intents, not_found, seats,
 };
 
 /// One intent with its whole log, its checkpoints and the keys that its proofs need, signed by the server.
@@ -15,8 +17,8 @@ use super::{
 /// It is not there or not readable.
 pub async fn of_intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export> {
     caller.require(Scope::IntentsRead)?;
-    // Under the intent's lock, so that the intent and its log are of one moment.
-    let mut tx = ctx.begin(&[id]).await?;
+    let turn = chains::turn().await?;
+    let mut tx = ctx.snapshot().await?;
     seats::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let log = events::all(&mut tx, id).await?;
@@ -33,5 +35,10 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Expo
         Some((_, tail)) => export.ending_at(&tail),
         None => export,
     };
-    Ok(export.sealed(&ctx.server_keys.signer))
+    let keys = Arc::clone(&ctx.server_keys);
+    aside(move || {
+        let _turn = turn;
+        export.sealed(&keys.signer)
+    })
+    .await
 }

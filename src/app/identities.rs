@@ -127,7 +127,7 @@ pub async fn verify(
     let known = load(&mut connection, agent_id).await?.ok_or_else(|| not_found("identity"))?;
     payload.values().try_for_each(entente_core::canonical::exact)?;
     let at = ctx.now();
-    let fault = law::check(&known, payload, signature, at).err();
+    let fault = law::check(&known, payload, signature, known.present(at)).err();
     let last = known.last().ok_or_else(|| AppError::Inconsistent(format!("`{agent_id}` has no key")))?;
     Ok(Verdict { public_key: last.public_key, fault, at })
 }

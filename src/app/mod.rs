@@ -156,6 +156,13 @@ impl From<sqlx::Error> for AppError {
             {
                 Self::Unavailable(error.to_string())
             }
+            // A name in a path or a query that has a NUL: nothing that is stored can be called that.
+            sqlx::Error::Database(e) if e.code().is_some_and(|code| code == "22021") => {
+                Self::Refused(Refusal::new(
+                    Code::NulCharacter,
+                    "The request has a NUL character, which cannot be stored and is in no name. Remove it.",
+                ))
+            }
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
                 Self::Inconsistent(error.to_string())
             }
@@ -223,6 +230,15 @@ impl Ctx {
         self.begin_locked(locks).await
     }
 
+    /// Begins a transaction that sees one moment of the database and changes nothing: a log and where its line ends,
+    /// for example. Nobody waits for it, however long it reads, and it waits for nobody.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) async fn snapshot(&self) -> Outcome<Tx> {
+        Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
+    }
+
     /// Begins a transaction that holds these locks.
     pub(crate) async fn begin_locked(&self, mut locks: Vec<i64>) -> Outcome<Tx> {
         locks.sort_unstable();
@@ -257,6 +273,11 @@ pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
 pub(crate) fn lock_key(intent: IntentId) -> i64 {
     let (_, low) = intent.uuid().as_u64_pair();
     i64::from_ne_bytes(low.to_ne_bytes())
+}
+
+/// Does work that takes a core for a while where nobody else waits for that.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 
 /// What a missing row means to the caller.

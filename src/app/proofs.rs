@@ -6,13 +6,23 @@ use entente_core::messages::Draft;
 use entente_core::proofs::{in_metadata, is_checked, judge, of_message, readable};
 use entente_core::refusal::{Code, Refusal};
 
-use super::{Ctx, Outcome, identities};
+use super::{AppError, Ctx, Outcome, identities};
 
-/// Checks the proof in a message's metadata, if there is one.
+/// Checks the proof in a message's metadata, if there is one; answers with what is wrong with it: the sender has an
+/// identity, and the proof is not its; in strict mode also one that cannot be checked. It is for the writer to say so: a
+/// retry of what was done, and a channel that is not there for the sender, come first.
 ///
 /// # Errors
-/// The sender has an identity, and the proof is not its; in strict mode also a proof that cannot be checked.
-pub async fn check(ctx: &Ctx, channel_id: ChannelId, draft: &Draft) -> Outcome<()> {
+/// The database.
+pub async fn objection(ctx: &Ctx, channel_id: ChannelId, draft: &Draft) -> Outcome<Option<Refusal>> {
+    match check(ctx, channel_id, draft).await {
+        Ok(()) => Ok(None),
+        Err(AppError::Refused(why)) => Ok(Some(why)),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn check(ctx: &Ctx, channel_id: ChannelId, draft: &Draft) -> Outcome<()> {
     let Some(proof) = in_metadata(draft.metadata.as_ref())? else { return Ok(()) };
     if !is_checked(&proof) && !ctx.settings.strict {
         return Ok(());

@@ -31,7 +31,12 @@ pub fn start(ctx: &Ctx, node: NodeId, courier: &Arc<Courier>, database_up: &Arc<
     tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
     peers::start(ctx, node, tasks);
     let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("sweeps", async move { sweeps::drive(&task, &stop).await });
+    tasks.spawn("sweeps", async move { sweeps::drive(&task, false, &stop).await });
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("long sweeps", async move {
+        // One that is given up in the middle has done nothing, and is done by whoever sweeps next.
+        let _given_up = stop.run_until_cancelled(sweeps::drive(&task, true, &stop)).await;
+    });
     let (task, stop, up) = (ctx.clone(), tasks.stopping().clone(), Arc::clone(database_up));
     tasks.spawn("pulse", async move { pulse(&task, &up, &stop).await });
 }

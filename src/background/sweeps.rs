@@ -91,6 +91,11 @@ impl Sweep {
         }
     }
 
+    /// Whether it reads whole logs, for as long as that takes.
+    fn is_long(self) -> bool {
+        self == Self::Checkpoints
+    }
+
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
@@ -133,12 +138,14 @@ impl Sweep {
     }
 }
 
-/// Runs the sweeps until the server stops.
-pub async fn drive(ctx: &Ctx, stopping: &CancellationToken) {
+/// Runs the sweeps until the server stops: those that take long, or all others, so that nothing that is due waits for
+/// whole logs to be read.
+pub async fn drive(ctx: &Ctx, long: bool, stopping: &CancellationToken) {
     let mut ticks = every(BEAT);
     let mut beat = 0_u64;
     while tick(&mut ticks, stopping).await.is_some() {
-        for sweep in Sweep::ALL.into_iter().filter(|sweep| beat.is_multiple_of(sweep.period())) {
+        let mine = Sweep::ALL.into_iter().filter(|sweep| sweep.is_long() == long);
+        for sweep in mine.filter(|sweep| beat.is_multiple_of(sweep.period())) {
             if let Err(failure) = sweep.run(ctx).await {
                 note(sweep.name(), &failure);
             }

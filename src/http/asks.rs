@@ -128,13 +128,14 @@ async fn ask(
     };
     let _place = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
-    proofs::check(&doors.ctx, channel_id, &draft).await?;
+    let objection = proofs::objection(&doors.ctx, channel_id, &draft).await?;
     let command = Command {
         channel_id,
         intent_id,
         draft,
         principal: asker.caller.principal().to_owned(),
         once,
+        objection,
         trace: asker.caller.trace,
     };
     let answer =

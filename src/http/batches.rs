@@ -94,12 +94,13 @@ async fn send_batch(
         let text = raw.get().as_bytes();
         let draft = match parse::<SendBody>(text).and_then(|body| Ok(body.draft(&doors, &asker)?)) {
             Ok(draft) => {
-                proofs::check(&doors.ctx, channel_id, &draft).await.map(|()| draft).map_err(Problem::from)
+                let objection = proofs::objection(&doors.ctx, channel_id, &draft).await;
+                objection.map(|objection| (draft, objection)).map_err(Problem::from)
             }
             Err(problem) => Err(problem),
         };
         match draft {
-            Ok(draft) => {
+            Ok((draft, objection)) => {
                 let principal = asker.caller.principal().to_owned();
                 let once = once.as_ref().map(|once| once.item(index, text));
                 commands.push(Command {
@@ -108,6 +109,7 @@ async fn send_batch(
                     draft,
                     principal,
                     once,
+                    objection,
                     trace: asker.caller.trace,
                 });
                 outcomes.push(None);

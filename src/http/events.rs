@@ -1,5 +1,7 @@
 //! Routes of an intent's log (RFC-0001, RFC-0019).
 
+use std::collections::HashSet;
+
 use actix_web::{HttpRequest, get, post, web};
 use entente_core::canonical::show;
 use entente_core::chains::Break;
@@ -213,15 +215,14 @@ pub struct VerificationBody {
 
 impl VerificationBody {
     pub fn new(intent_id: Option<IntentId>, found: Verification) -> Self {
+        let faults = found.breaks.iter().filter(|fault| fault.checkpoint_id.is_none());
+        let faulty: HashSet<EventId> = faults.map(|fault| fault.event_id).collect();
         let events: Vec<VerifiedEvent> = found
             .events
             .into_iter()
             .map(|event| VerifiedEvent {
                 sequence: event.sequence,
-                verified: !found
-                    .breaks
-                    .iter()
-                    .any(|fault| fault.checkpoint_id.is_none() && fault.event_id == event.id),
+                verified: !faulty.contains(&event.id),
                 event_hash: event.event_hash,
                 previous_event_hash: event.previous_event_hash,
             })

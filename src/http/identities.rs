@@ -91,6 +91,7 @@ impl IdentityBody {
         let Some((last, before)) = identity.keys.split_last() else {
             return Err(Problem::internal("an identity without a key"));
         };
+        let now = identity.present(now);
         let revoked = last.ended_at.filter(|_| last.ended_by == Some(End::Revoked));
         Ok(Self {
             public_key: last.public_key.to_string(),

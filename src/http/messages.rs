@@ -161,11 +161,11 @@ async fn deliver(
 ) -> Result<Arc<Message>, Problem> {
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
-    proofs::check(&doors.ctx, channel_id, &draft).await?;
+    let objection = proofs::objection(&doors.ctx, channel_id, &draft).await?;
     let principal = asker.caller.principal().to_owned();
     Ok(doors
         .sends
-        .send(Command { channel_id, intent_id, draft, principal, once, trace: asker.caller.trace })
+        .send(Command { channel_id, intent_id, draft, principal, once, objection, trace: asker.caller.trace })
         .await?)
 }
 

@@ -78,3 +78,18 @@ async fn the_same_batch_on_another_channel_is_another_batch() {
     );
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_of_what_was_sent_is_no_refusal() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (_, channel) = talk(&ada, json!({})).await;
+    let path = format!("/channels/{channel}/messages");
+    let body = json!({ "sender": "agent.ada", "payload": { "n": 1 } });
+    let sent = ada.once("k").post(&path, body.clone()).await.is(201);
+    ada.patch(&format!("/channels/{channel}"), json!({ "status": "closed" })).await.ok();
+    ada.post(&path, body.clone()).await.refused(409, "channel_closed");
+    assert_eq!(ada.once("k").post(&path, body.clone()).await.is(201), sent);
+    ada.once("other").post(&path, body).await.refused(409, "channel_closed");
+    world.end().await;
+}

@@ -35,6 +35,7 @@ mod outage;
 mod plans;
 mod powers;
 mod principals;
+mod proofs;
 mod rates;
 mod reading;
 mod readme;

@@ -9,7 +9,7 @@ use entente_core::ids::IntentId;
 use entente_core::signatures::statement;
 use sqlx::AssertSqlSafe;
 
-use crate::harness::{Client, Value, World, json};
+use crate::harness::{Client, Setup, Value, World, json};
 use crate::identities::{key, proved, register};
 
 /// An intent with a log of seven events, the fourth of which is signed by its actor; its id, and its uuid.
@@ -273,4 +273,76 @@ async fn a_key_that_was_exchanged_is_found_by_what_it_signed() {
     }
     assert_eq!(ada.get(&verify).await.ok()["valid"], true);
     world.end().await;
+}
+
+/// The signature that a checkpoint had before its witness is good for ever, and the house's log tells it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_that_was_taken_away_is_missed() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    let intent = ada.post("/intents", json!({ "title": "t" })).await.ok();
+    let made = admin.post("/admin/checkpoints", json!({ "intent_id": intent["id"] })).await.is(201);
+    let anchor = format!("/admin/checkpoints/{}/anchor", made["checkpoint_id"].as_str().unwrap());
+    let first = admin.post(&anchor, json!({ "provider": "w", "reference": "1" })).await.is(200);
+    admin.post(&anchor, json!({ "provider": "w", "reference": "2" })).await.is(200);
+    assert_eq!(admin.get("/audit/verify").await.ok()["valid"], true);
+    let before = format!("'{}'", canonical::text(&first["anchor"]).unwrap());
+    for (anchor, signed) in [("NULL", &made), (before.as_str(), &first)] {
+        let signature = signed["signature"].as_str().unwrap();
+        run(&world, &format!("UPDATE checkpoints SET anchor = {anchor}, signature = '{signature}'")).await;
+        let found = admin.get("/audit/verify").await.ok();
+        assert_eq!(named(&found, "checkpoint_id"), [made["checkpoint_id"].clone()], "{anchor}");
+        assert_eq!(named(&found, "sequence").len(), 1, "{found}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_with_absurd_numbers_proves_nothing() {
+    let world = World::start().await;
+    let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
+    register(&ada, "agent.ada", &key(1)).await;
+    let (id, _) = seven(&ada).await;
+    let made = admin.post("/admin/checkpoints", json!({ "intent_id": id })).await.is(201);
+    let checkpoint = made["checkpoint_id"].as_str().unwrap();
+    let event = ada.get(&format!("/intents/{id}/events")).await.ok()[0]["id"].as_str().unwrap().to_owned();
+    for count in ["-1", "0", "9223372036854775807"] {
+        run(&world, &format!("UPDATE checkpoints SET event_count = {count}, last_sequence = {count}")).await;
+        let both = format!("/verify/consistency?from_checkpoint={checkpoint}&to_checkpoint={checkpoint}");
+        assert_eq!(ada.get(&both).await.ok()["consistent"], false, "{count}");
+        let proof = ada.get(&format!("/checkpoints/{checkpoint}/proof/{event}")).await;
+        if !count.starts_with('9') {
+            proof.refused(404, "not_found");
+        }
+        assert_eq!(ada.get(&format!("/intents/{id}/events/verify")).await.ok()["valid"], false);
+    }
+    world.server.stop().await;
+}
+
+/// A line whose end cannot be read any more keeps no other log from its checkpoints.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_read_holds_up_no_other() {
+    let settings = vec![("ENTENTE_CHECKPOINT_EVERY", "10")];
+    let world = World::with(Setup { settings, live: false }).await;
+    let ada = world.agent("agent.ada").await;
+    register(&ada, "agent.ada", &key(1)).await;
+    let (mut logs, mut ids) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let (id, uuid) = seven(&ada).await;
+        for _ in 0..3 {
+            ada.post(&format!("/intents/{id}/events"), json!({ "event_type": "note" })).await.ok();
+        }
+        logs.push(uuid);
+        ids.push(id);
+    }
+    let broken = usize::from(logs[0] >= logs[1]);
+    run(&world, &format!("UPDATE intent_clock SET head_hash = 'x' WHERE intent_id = '{}'", logs[broken]))
+        .await;
+    world.sweep().await;
+    let taken = ada.get("/checkpoints").await.ok();
+    assert_eq!(taken[0]["intent_id"], json!(ids[1 - broken]), "{taken}");
+    // It is an answer, not a failure, that it cannot be read.
+    let found = ada.get(&format!("/intents/{}/events/verify", ids[broken])).await.ok();
+    assert_eq!(found["valid"], false);
+    world.server.stop().await;
 }

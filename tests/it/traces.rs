@@ -47,6 +47,9 @@ async fn a_requests_trace_is_in_all_that_it_records() {
     assert_eq!(found(&ada, own).await[0]["trace_id"], own, "and are shown as they were given");
     let page = ada.get(&format!("/events?trace_id={TRACE}&limit=1&offset=2")).await.ok();
     assert_eq!(kinds(&page), ["state_patched"]);
+    let narrowed = ada.get(&format!("/intents/{other}/events?trace_id={}", own.to_lowercase())).await.ok();
+    assert_eq!(kinds(&narrowed), ["mine"], "on one intent too");
+    ada.get(&format!("/intents/{intent}/events?trace_id=4bf9")).await.refused(422, "invalid_request");
     let narrowed = ada.get(&format!("/intents/{intent}/events?trace_id={TRACE}")).await.ok();
     assert_eq!(
         kinds(&narrowed),

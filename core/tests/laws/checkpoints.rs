@@ -2,7 +2,9 @@
 //! those that it had before.
 
 use entente_core::canonical::show;
-use entente_core::checkpoints::{Anchor, Checkpoint, CheckpointScope, leaves, told, verify};
+use entente_core::checkpoints::{
+    Anchor, Checkpoint, CheckpointScope, Told, leaves, told, told_again, verify,
+};
 use entente_core::events::{Event, Sealed};
 use entente_core::ids::{CheckpointId, IntentId};
 use entente_core::merkle::Tree;
@@ -82,11 +84,18 @@ fn an_anchor_names_who_saw_it_and_where() {
 #[test]
 fn the_house_tells_of_a_checkpoint() {
     let id = CheckpointId::from(Uuid::from_u128(3));
-    let payload = json!({ "checkpoint_id": id, "merkle_root": "sha256:x", "intent_id": log(), "more": 1 });
-    assert_eq!(told(payload.as_object().unwrap()), Some((id, "sha256:x", log())));
-    let house = json!({ "checkpoint_id": id, "merkle_root": "sha256:x", "intent_id": null });
-    assert_eq!(told(house.as_object().unwrap()), Some((id, "sha256:x", IntentId::HOUSE)));
+    let payload = json!({
+        "checkpoint_id": id, "merkle_root": "sha256:x", "intent_id": log(), "signature": "s", "more": 1,
+    });
+    let what = Told { log: log(), merkle_root: "sha256:x", signature: "s" };
+    assert_eq!(told(payload.as_object().unwrap()), Some((id, what)));
+    let house =
+        json!({ "checkpoint_id": id, "merkle_root": "sha256:x", "intent_id": null, "signature": "s" });
+    assert_eq!(told(house.as_object().unwrap()), Some((id, Told { log: IntentId::HOUSE, ..what })));
     assert_eq!(told(json!({ "checkpoint_id": id }).as_object().unwrap()), None);
+    let anchored = json!({ "checkpoint_id": id, "anchor": {}, "signature": "t" });
+    assert_eq!(told_again(anchored.as_object().unwrap()), Some((id, "t")));
+    assert_eq!(told_again(json!({ "checkpoint_id": id }).as_object().unwrap()), None);
 }
 
 proptest! {

@@ -218,6 +218,32 @@ fn a_verdict_says_why_a_signature_does_not_count() {
     assert_eq!(check(&gone, &payload, &by(&next), second(7)), Err("revoked"));
 }
 
+#[test]
+fn what_was_rotated_or_revoked_stays_so_whatever_a_clock_says() {
+    let (ada, next) = (key(1), key(2));
+    let known = proved(&ada, None, second(10));
+    let turned = rotate(&known, &rotation(&ada, &next, &json!({})), second(50)).unwrap().identity;
+    assert_eq!(turned.present(second(20)), second(50));
+    assert_eq!(turned.present(second(60)), second(60));
+    assert_eq!(turned.in_force(turned.present(second(20))).unwrap().public_key, next.public_key());
+    let gone = revoke(&turned, second(70)).unwrap();
+    assert_eq!(gone.present(second(20)), second(70));
+    assert_eq!(gone.in_force(gone.present(second(20))), None);
+    assert_eq!(gone.last().unwrap().status_at(gone.present(second(20))), KeyStatus::Revoked);
+}
+
+#[test]
+fn a_signature_is_tried_with_the_newest_keys_only() {
+    let mut known = proved(&key(1), None, second(0));
+    for n in 1..60 {
+        known =
+            rotate(&known, &rotation(&key(n), &key(n + 1), &json!({})), second(n.into())).unwrap().identity;
+    }
+    let verdict = |n: u8| check(&known, &json!({}), &key(n).sign("{}").show(), second(100));
+    assert_eq!((verdict(60), verdict(59), verdict(29)), (Ok(()), Err("superseded"), Err("superseded")));
+    assert_eq!((verdict(28), verdict(1)), (Err("bad_signature"), Err("bad_signature")));
+}
+
 /// Chance that differs each time it is asked.
 struct Counting(std::sync::atomic::AtomicU64);
 

@@ -208,6 +208,10 @@ fn a_proof_is_found_however_its_name_is_written() {
     assert_eq!(found(r#"{"n":1e999,"word":"\u00e9"}"#), None);
     assert!(in_metadata(Some(&raw(r#"{"proof":{"n":1e999}}"#))).is_err());
     assert!(in_metadata(Some(&raw(r#"{"proof":{"type":"a","type":"b"}}"#))).is_err());
+    assert!(
+        in_metadata(Some(&raw(r#"{"proof":{"type":"a"},"proof":{"type":"b"}}"#))).is_err(),
+        "which of them?"
+    );
     assert!(readable(&raw(r#"{"n":1,"n":2}"#)).is_err(), "two readers, two messages");
     assert!(readable(&raw(r#"{"n":9007199254740993}"#)).is_err());
 }

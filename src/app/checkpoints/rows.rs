@@ -1,5 +1,7 @@
 //! Checkpoints as they are stored. Table `checkpoints`; what is done with them is `checkpoints.rs`.
 
+use std::collections::HashMap;
+
 use entente_core::canonical::{self, Digest};
 use entente_core::chains::Break;
 use entente_core::checkpoints::{Checkpoint, CheckpointScope};
@@ -87,19 +89,25 @@ pub(crate) async fn of_log(
     Ok(rows.into_iter().map(read).collect())
 }
 
-/// The roots of these checkpoints, whichever log they are of.
-pub(crate) async fn roots(
+/// A checkpoint's log, root and signature as they are stored.
+pub(crate) type Bare = (IntentId, Vec<u8>, String);
+
+/// What is stored of these checkpoints, whichever log they are of.
+pub(crate) async fn bare(
     conn: &mut PgConnection,
     ids: &[CheckpointId],
-) -> Outcome<Vec<(CheckpointId, IntentId, Vec<u8>)>> {
+) -> Outcome<HashMap<CheckpointId, Bare>> {
     let rows = sqlx::query!(
-        "-- checkpoints::roots
-         SELECT id, intent_id, merkle_root FROM checkpoints WHERE id = ANY($1)",
+        "-- checkpoints::bare
+         SELECT id, intent_id, merkle_root, signature FROM checkpoints WHERE id = ANY($1)",
         &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.id.into(), row.intent_id.into(), row.merkle_root)).collect())
+    let bare = rows.into_iter().map(|row| {
+        (CheckpointId::from(row.id), (IntentId::from(row.intent_id), row.merkle_root, row.signature))
+    });
+    Ok(bare.collect())
 }
 
 /// By how many events a log has grown since its last checkpoint.
@@ -121,6 +129,8 @@ pub(super) async fn leaves(
     conn: &mut PgConnection,
     checkpoint: &Checkpoint,
 ) -> Outcome<Vec<(EventId, Digest)>> {
+    // One whose numbers do not agree covers nothing.
+    let Some(_lawful) = checkpoint.count() else { return Ok(Vec::new()) };
     let log = checkpoint.intent_id.unwrap_or(IntentId::HOUSE);
     let rows = sqlx::query!(
         "-- checkpoints::leaves

@@ -96,6 +96,9 @@ impl<'a> Batch<'a> {
         let channel = self.desks.get(intent).and_then(|desk| desk.channels.get(&command.channel_id));
         let channel =
             channel.filter(|_| standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
+        if let Some(objection) = &command.objection {
+            return Err(objection.clone().into());
+        }
         let original =
             command.draft.correlation_id.and_then(|id| self.originals.get(&(command.channel_id, id)));
         let holders = self.desks.holders(self.round, intent, command.draft.to.as_deref(), now);

@@ -19,6 +19,7 @@ use entente_core::events::Event;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{ChannelId, IntentId, MessageId};
 use entente_core::messages::{Case, Draft, Message, judge};
+use entente_core::refusal::Refusal;
 use entente_core::traces::Trace;
 use sqlx::PgConnection;
 
@@ -46,6 +47,9 @@ pub struct Command {
     pub principal: String,
     /// The client's claim that this is the same as any other command with this key.
     pub once: Option<Idempotency>,
+    /// What the door has found wrong with it, if anything: said when the same was not done before, and the channel is
+    /// there for the sender.
+    pub objection: Option<Refusal>,
     /// The trace of the request, for the log of an audited channel (RFC-0020).
     pub trace: Option<Trace>,
 }
@@ -131,11 +135,11 @@ impl Sending {
             let done = done_before(&mut tx, &tried).await?;
             let settled = settle(ctx, &mut tx, desks, &tried, done, now).await?;
             tx.commit().await?;
-            settled.conclude(ctx, desks, left, trial, answers);
+            settled.conclude(ctx, desks, commands, left, trial, answers);
         } else {
             let mut conn = ctx.pool.acquire().await?;
             let settled = settle(ctx, &mut conn, desks, &tried, Vec::new(), now).await?;
-            settled.conclude(ctx, desks, left, trial, answers);
+            settled.conclude(ctx, desks, commands, left, trial, answers);
         }
         Ok(())
     }
@@ -216,6 +220,7 @@ impl Settled {
         self,
         ctx: &Ctx,
         desks: &mut Desks,
+        commands: &[Command],
         left: &[usize],
         trial: Trial,
         answers: &mut [Option<Answer>],
@@ -232,9 +237,15 @@ impl Settled {
             answers[*index] = match judged {
                 Judged::Done(message) => Some(Ok(message)),
                 Judged::Sent(message) => passed.contains(&intent).then_some(Ok(message)),
-                // What is remembered may be out of date; what was just read is not.
+                // What is remembered may be out of date; what was just read is not. Whether the same was done before is
+                // known only under the locks.
                 Judged::Refused(failure) => {
-                    (trial != Trial::Remembered || fresh.contains(&intent)).then_some(Err(failure))
+                    let sure = match trial {
+                        Trial::Locked => true,
+                        Trial::Reloaded => commands[*index].once.is_none(),
+                        Trial::Remembered => commands[*index].once.is_none() && fresh.contains(&intent),
+                    };
+                    sure.then_some(Err(failure))
                 }
             };
         }
@@ -319,6 +330,7 @@ impl Sends {
                     draft,
                     principal,
                     once,
+                    objection: None,
                     trace: caller.trace,
                 })
                 .await
