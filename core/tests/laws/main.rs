@@ -7,16 +7,21 @@
 
 mod access;
 mod agents;
+mod amounts;
 mod any;
+mod budgets;
 mod canonical;
+mod capabilities;
 mod channels;
 mod clock;
 mod cursors;
 mod events;
 mod export;
+mod globs;
 mod idempotency;
 mod ids;
 mod intents;
+mod jobs;
 mod judge;
 mod keys;
 mod limits;
