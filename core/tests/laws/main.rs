@@ -7,9 +7,12 @@
 
 mod access;
 mod agents;
+mod amounts;
 mod any;
 mod arbitration;
+mod budgets;
 mod canonical;
+mod capabilities;
 mod channels;
 mod checkpoints;
 mod clock;
@@ -17,10 +20,12 @@ mod cursors;
 mod egress;
 mod events;
 mod export;
+mod globs;
 mod idempotency;
 mod identities;
 mod ids;
 mod intents;
+mod jobs;
 mod judge;
 mod keys;
 mod leases;

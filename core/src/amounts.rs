@@ -1,0 +1,147 @@
+//! Amounts of money or credits: exact decimals, never binary fractions (ARCP §9.6). An amount has at most 12 decimals and
+//! 18 digits before them, so that sums never overflow; more is refused, not rounded.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Decimals of an amount: a millionth of a millionth, finer than any price per token.
+const DECIMALS: u32 = 12;
+/// Digits before the decimals.
+const WHOLE_DIGITS: usize = 18;
+/// One, as it is counted.
+const ONE: i128 = 10_i128.pow(DECIMALS);
+
+/// An exact decimal number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Amount(i128);
+
+/// The text is no amount: digits, a point and digits, of a lawful length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a decimal number with at most 18 digits before and 12 after the point")]
+pub struct NotAnAmount;
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// Reads a number as JSON writes it: with a sign, and with an exponent.
+    ///
+    /// # Errors
+    /// It has more digits than an amount can have.
+    pub fn of_json(number: &serde_json::Number) -> Result<Self, NotAnAmount> {
+        let text = number.to_string();
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_e| NotAnAmount)?),
+            None => (text.as_str(), 0),
+        };
+        let (negative, digits) = match mantissa.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, mantissa),
+        };
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        let shifted = shift(whole, part, exponent).ok_or(NotAnAmount)?;
+        let amount: Self = shifted.parse()?;
+        Ok(if negative { Self(-amount.0) } else { amount })
+    }
+
+    /// Whether there is nothing left.
+    #[must_use]
+    pub fn is_spent(self) -> bool {
+        self.0 <= 0
+    }
+
+    /// Whether it is below zero.
+    #[must_use]
+    pub fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+}
+
+/// The same number with its point moved by `exponent` places, without needless zeros at its ends.
+fn shift(whole: &str, part: &str, exponent: i32) -> Option<String> {
+    // Beyond this no amount is left, and what is written here must stay short.
+    if exponent.unsigned_abs() > 64 {
+        return None;
+    }
+    let point = i32::try_from(whole.len()).ok()? + exponent;
+    let digits = format!("{whole}{part}");
+    let padded = match usize::try_from(point) {
+        Ok(point) if point <= digits.len() => format!("{}.{}", &digits[..point], &digits[point..]),
+        Ok(point) => format!("{digits}{}.", "0".repeat(point - digits.len())),
+        Err(_below_zero) => format!(".{}{digits}", "0".repeat(usize::try_from(-point).ok()?)),
+    };
+    let (whole, part) = padded.split_once('.')?;
+    let (whole, part) = (whole.trim_start_matches('0'), part.trim_end_matches('0'));
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") })
+}
+
+impl FromStr for Amount {
+    type Err = NotAnAmount;
+
+    /// Reads `digits [ "." digits ]` (ARCP §9.6).
+    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let significant = part.trim_end_matches('0');
+        let fits =
+            whole.trim_start_matches('0').len() <= WHOLE_DIGITS && significant.len() <= DECIMALS as usize;
+        if !digits(whole) || !digits(part) || !fits {
+            return Err(NotAnAmount);
+        }
+        let number = |text: &str| text.parse::<i128>().map_err(|_e| NotAnAmount);
+        let padded = format!("{significant:0<width$}", width = DECIMALS as usize);
+        Ok(Self(number(whole)? * ONE + number(&padded)?))
+    }
+}
+
+impl fmt::Display for Amount {
+    /// Writes the amount without needless zeros: `5`, `0.0234`, `-1.5`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, part) =
+            (self.0.unsigned_abs() / ONE.unsigned_abs(), self.0.unsigned_abs() % ONE.unsigned_abs());
+        let part = format!("{part:0>width$}", width = DECIMALS as usize);
+        match part.trim_end_matches('0') {
+            "" => write!(f, "{sign}{whole}"),
+            part => write!(f, "{sign}{whole}.{part}"),
+        }
+    }
+}
+
+impl From<Amount> for String {
+    fn from(amount: Amount) -> Self {
+        amount.to_string()
+    }
+}
+
+impl TryFrom<String> for Amount {
+    type Error = NotAnAmount;
+
+    fn try_from(text: String) -> Result<Self, NotAnAmount> {
+        match text.strip_prefix('-') {
+            Some(positive) => Ok(Self(-positive.parse::<Self>()?.0)),
+            None => text.parse(),
+        }
+    }
+}
+
+impl Add for Amount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Amount {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}

@@ -1,0 +1,226 @@
+//! Capabilities (ARCP §9.1 to §9.4, §9.7): what a job may touch. On the wire this is a *lease*; that word is taken by
+//! RFC-0003, so here it is an [`Authority`] (GLOSSARY.md). What a job may spend is `budgets.rs`.
+//!
+//! A target is compared only in its one canonical form; one that has none is not covered by anything. So no dots,
+//! encodings or letters of another size lead around a pattern.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::globs::{Glob, PATTERN_BYTES};
+use crate::limits::LIST_ITEMS;
+use crate::refusal::{Code, Refusal};
+
+/// Namespaces that one authority may name.
+const NAMESPACES: usize = 64;
+
+/// The namespaces that ARCP reserves (§9.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Namespace {
+    /// `fs.read`, `fs.write`: absolute paths.
+    Path,
+    /// `net.fetch`: HTTP and HTTPS URLs.
+    Url,
+    /// `tool.call`, `agent.delegate`, `model.use`, and vendors' own: names.
+    Name,
+    /// `cost.budget`: amounts, see `budgets.rs`.
+    Budget,
+}
+
+impl Namespace {
+    /// What the patterns of a namespace are about; `None` when there is no such namespace.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "fs.read" | "fs.write" => Some(Self::Path),
+            "net.fetch" => Some(Self::Url),
+            "tool.call" | "agent.delegate" | "model.use" => Some(Self::Name),
+            "cost.budget" => Some(Self::Budget),
+            _ => {
+                let mut parts = word.strip_prefix("x-vendor.")?.splitn(2, '.');
+                let lawful = |part: &str| {
+                    !part.is_empty()
+                        && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+                };
+                (lawful(parts.next()?) && lawful(parts.next()?)).then_some(Self::Name)
+            }
+        }
+    }
+}
+
+/// What a job may touch: patterns by namespace. An operation that no pattern covers is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Authority(BTreeMap<String, Vec<String>>);
+
+impl Authority {
+    /// Checks an authority that somebody asks for.
+    ///
+    /// # Errors
+    /// A namespace that is none, a pattern that cannot be read, too many of either.
+    pub fn check(asked: BTreeMap<String, Vec<String>>) -> Result<Self, Refusal> {
+        if asked.len() > NAMESPACES {
+            return Err(refused("lease_request", &format!("at most {NAMESPACES} namespaces are allowed")));
+        }
+        for (word, patterns) in &asked {
+            let namespace = Namespace::parse(word).ok_or_else(|| {
+                refused(word, "it is no namespace: use one of ARCP §9.2 or `x-vendor.<vendor>.<capability>`")
+            })?;
+            if patterns.len() > LIST_ITEMS {
+                return Err(refused(word, &format!("at most {LIST_ITEMS} patterns are allowed")));
+            }
+            if namespace != Namespace::Budget {
+                for pattern in patterns {
+                    read(namespace, pattern).map_err(|why| refused(word, &format!("`{pattern}` {why}")))?;
+                }
+            }
+        }
+        Ok(Self(asked))
+    }
+
+    /// The patterns of a namespace.
+    #[must_use]
+    pub fn patterns(&self, namespace: &str) -> &[String] {
+        self.0.get(namespace).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether it has patterns of a namespace at all.
+    #[must_use]
+    pub fn names(&self, namespace: &str) -> bool {
+        self.0.contains_key(namespace)
+    }
+
+    /// Every namespace with its patterns.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.0.iter().map(|(word, patterns)| (word.as_str(), patterns.as_slice()))
+    }
+
+    /// Whether an operation on a target is covered (ARCP §9.3).
+    #[must_use]
+    pub fn covers(&self, namespace: &str, target: &str) -> bool {
+        let Some(kind) = Namespace::parse(namespace).filter(|kind| *kind != Namespace::Budget) else {
+            return false;
+        };
+        let Some(target) = canonical(kind, target) else { return false };
+        self.globs(namespace, kind).iter().any(|glob| glob.matches(&target))
+    }
+
+    /// Whether everything that this authority covers is covered by `parent` too (ARCP §9.4): for each namespace, each of
+    /// its patterns by the parent's together. An equal authority is one (contract 9, decision 3). The first pattern that is not proved
+    /// to be is the answer; budgets are compared in `budgets.rs`.
+    ///
+    /// # Errors
+    /// The namespace and the pattern that go beyond the parent.
+    pub fn within(&self, parent: &Self) -> Result<(), (String, String)> {
+        for (word, patterns) in self.iter() {
+            let Some(kind) = Namespace::parse(word).filter(|kind| *kind != Namespace::Budget) else {
+                continue;
+            };
+            let theirs = parent.globs(word, kind);
+            for pattern in patterns {
+                let covered = read(kind, pattern).is_ok_and(|glob| glob.is_covered_by(&theirs));
+                if !covered {
+                    return Err((word.to_owned(), pattern.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn globs(&self, namespace: &str, kind: Namespace) -> Vec<Glob> {
+        self.patterns(namespace).iter().filter_map(|pattern| read(kind, pattern).ok()).collect()
+    }
+}
+
+fn refused(member: &str, why: &str) -> Refusal {
+    Refusal::field(Code::InvalidRequest, member, "pattern", format!("`{member}` cannot be asked for: {why}."))
+}
+
+/// Reads a pattern of a namespace. It must be one that canonical targets can match, or it would silently cover nothing.
+fn read(kind: Namespace, pattern: &str) -> Result<Glob, String> {
+    let glob = Glob::parse(pattern).map_err(|e| e.to_string())?;
+    match kind {
+        Namespace::Path if !pattern.starts_with('/') && !pattern.starts_with("**") => {
+            Err("must be an absolute path".to_owned())
+        }
+        Namespace::Url => {
+            let (scheme, rest) = pattern.split_once("://").unwrap_or(("", ""));
+            let lawful = matches!(scheme, "http" | "https" | "*") && !rest.is_empty();
+            let host = rest.split('/').next().unwrap_or("");
+            if !lawful || host.contains('@') || host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                return Err(
+                    "must be `https://host/path` in small letters up to the path, without a user".to_owned()
+                );
+            }
+            if host == "**" {
+                return Err("must name the host: `*` stands for any".to_owned());
+            }
+            check_segments(rest).map(|()| glob)
+        }
+        Namespace::Path => check_segments(pattern).map(|()| glob),
+        Namespace::Name | Namespace::Budget => Ok(glob),
+    }
+}
+
+fn check_segments(path: &str) -> Result<(), String> {
+    if path.split('/').any(|segment| segment == "." || segment == "..") || !is_plain(path) {
+        return Err("must be plain: no `.` or `..`, no backslash, no encoded slash or dot".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether a path has nothing that a file system or a server might read as something else.
+fn is_plain(path: &str) -> bool {
+    let small = path.to_ascii_lowercase();
+    let encoded = ["%2e", "%2f", "%5c", "%00", "%25"];
+    !path.contains('\\')
+        && !path.chars().any(char::is_control)
+        && !encoded.iter().any(|code| small.contains(code))
+}
+
+/// The one form of a target that patterns are compared with; `None` for a target that has none.
+#[must_use]
+pub fn canonical(kind: Namespace, target: &str) -> Option<String> {
+    if target.is_empty() || target.len() > PATTERN_BYTES || target.chars().any(char::is_control) {
+        return None;
+    }
+    match kind {
+        Namespace::Path => canonical_path(target),
+        Namespace::Url => canonical_url(target),
+        Namespace::Name => Some(target.to_owned()),
+        Namespace::Budget => None,
+    }
+}
+
+/// An absolute path without doubled or trailing slashes. One that goes up, or hides that it does, has no canonical form.
+fn canonical_path(path: &str) -> Option<String> {
+    if !path.starts_with('/') || !is_plain(path) {
+        return None;
+    }
+    let segments: Vec<&str> =
+        path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect();
+    (!segments.contains(&"..")).then(|| format!("/{}", segments.join("/")))
+}
+
+/// Scheme and host in small letters, the scheme's own port left out, the path canonical, without query and fragment: a
+/// pattern is about where a request goes. One with a user in it has no canonical form.
+fn canonical_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let port = match scheme.as_str() {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let rest = rest.split(['?', '#']).next()?;
+    let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+    let host = host.to_ascii_lowercase();
+    let host = host.strip_suffix(port).unwrap_or(&host);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    if host.is_empty() || !host.bytes().all(lawful) {
+        return None;
+    }
+    Some(format!("{scheme}://{host}{}", canonical_path(path)?))
+}

@@ -1,0 +1,172 @@
+//! Capabilities (ARCP §9): nothing outside the patterns is covered, however it is written, and a child never covers more
+//! than its parent.
+
+use std::collections::BTreeMap;
+
+use entente_core::capabilities::{Authority, Namespace, canonical};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn authority(grants: &[(&str, &[&str])]) -> Authority {
+    let asked: BTreeMap<String, Vec<String>> = grants
+        .iter()
+        .map(|(word, patterns)| ((*word).to_owned(), patterns.iter().map(|p| (*p).to_owned()).collect()))
+        .collect();
+    Authority::check(asked).unwrap()
+}
+
+fn refused(word: &str, pattern: &str) -> bool {
+    Authority::check(BTreeMap::from([(word.to_owned(), vec![pattern.to_owned()])])).is_err()
+}
+
+#[test]
+fn a_target_is_covered_in_its_one_form_only() {
+    let files = authority(&[("fs.read", &["/w/*", "/deep/**"])]);
+    let table = [
+        ("/w/a", true),
+        ("/w//a", true),
+        ("/w/a/", true),
+        ("/w/./a", true),
+        ("/w/a/b", false),
+        ("/w", false),
+        ("/deep", true),
+        ("/deep/a/b", true),
+        ("/w/../etc/passwd", false),
+        ("/w/..", false),
+        ("/deep/../w/a", false),
+        ("/w/%2e%2e/etc", false),
+        ("/w/a%2fb", false),
+        ("/w/%252e", false),
+        ("/w\\a", false),
+        ("/w/a\0", false),
+        ("w/a", false),
+        ("", false),
+    ];
+    for (target, expected) in table {
+        assert_eq!(files.covers("fs.read", target), expected, "{target}");
+    }
+    assert!(!files.covers("fs.write", "/w/a"), "another namespace");
+    assert!(!files.covers("fs.everything", "/w/a"), "no namespace");
+}
+
+#[test]
+fn a_url_is_covered_by_where_it_goes() {
+    let net = authority(&[("net.fetch", &["https://api.example.com/**", "http://*.local/v1/*"])]);
+    let table = [
+        ("https://api.example.com/a/b?q=1#f", true),
+        ("HTTPS://API.EXAMPLE.COM:443/a", true),
+        ("https://api.example.com", true),
+        ("https://api.example.com./a", true),
+        ("http://api.example.com/a", false),
+        ("https://api.example.com:8443/a", false),
+        ("https://api.example.com.evil.org/a", false),
+        ("https://api.example.com@evil.org/a", false),
+        ("https://user@api.example.com/a", false),
+        ("https://evil.org/https://api.example.com/a", false),
+        ("https://api.example.com/../x", false),
+        ("http://box.local/v1/a", true),
+        ("http://box.local/v1/a/b", false),
+        ("http://evil.org/x.local/v1/a", false),
+        ("ftp://api.example.com/a", false),
+        ("https:///a", false),
+    ];
+    for (target, expected) in table {
+        assert_eq!(net.covers("net.fetch", target), expected, "{target}");
+    }
+}
+
+#[test]
+fn names_are_compared_letter_by_letter() {
+    let tools = authority(&[("tool.call", &["search.*", "x/[ab]"]), ("x-vendor.acme.mail", &["send"])]);
+    assert!(tools.covers("tool.call", "search.web") && !tools.covers("tool.call", "Search.web"));
+    assert!(tools.covers("tool.call", "x/[ab]") && !tools.covers("tool.call", "x/a"));
+    assert!(tools.covers("x-vendor.acme.mail", "send") && !tools.covers("x-vendor.acme", "send"));
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_at_once() {
+    for (word, pattern) in [
+        ("fs.delete", "/a"),
+        ("x-vendor.acme", "a"),
+        ("x-vendor..mail", "a"),
+        ("fs.read", ""),
+        ("fs.read", "relative/**"),
+        ("fs.read", "/a/../b"),
+        ("fs.read", "/a%2fb"),
+        ("fs.read", "/a**"),
+        ("net.fetch", "example.com/**"),
+        ("net.fetch", "https://Example.com/**"),
+        ("net.fetch", "https://user@example.com/**"),
+        ("net.fetch", "https://**"),
+        ("net.fetch", "ftp://example.com/**"),
+        ("tool.call", "a\nb"),
+    ] {
+        assert!(refused(word, pattern), "{word}: {pattern}");
+    }
+}
+
+fn path_pattern() -> impl Strategy<Value = String> {
+    let segment =
+        prop_oneof![Just("a".to_owned()), Just("b".to_owned()), Just("*".to_owned()), Just("**".to_owned())];
+    vec(segment, 1..4).prop_map(|segments| format!("/{}", segments.join("/")))
+}
+
+fn files(patterns: &[String]) -> Authority {
+    Authority::check(BTreeMap::from([("fs.read".to_owned(), patterns.to_vec())])).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_child_never_covers_more(
+        child in vec(path_pattern(), 1..3), parent in vec(path_pattern(), 0..3), target in vec("[abc]", 0..4),
+    ) {
+        let (child, parent) = (files(&child), files(&parent));
+        let target = format!("/{}", target.join("/"));
+        if child.within(&parent).is_ok() && child.covers("fs.read", &target) {
+            prop_assert!(parent.covers("fs.read", &target), "{:?} within {:?} on {}", child, parent, target);
+        }
+    }
+
+    #[test]
+    fn an_authority_is_within_itself(patterns in vec(path_pattern(), 0..4)) {
+        let authority = files(&patterns);
+        prop_assert_eq!(authority.within(&authority), Ok(()));
+        prop_assert!(Authority::default().within(&authority).is_ok(), "nothing is within anything");
+    }
+
+    #[test]
+    fn being_within_is_passed_on(
+        a in vec(path_pattern(), 0..3), b in vec(path_pattern(), 0..3), c in vec(path_pattern(), 0..3),
+    ) {
+        let (a, b, c) = (files(&a), files(&b), files(&c));
+        if a.within(&b).is_ok() && b.within(&c).is_ok() {
+            prop_assert!(a.within(&c).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_canonical_path_is_its_own(path in "(/[a-z.%2eF\\\\]{0,6}){1,4}") {
+        if let Some(canon) = canonical(Namespace::Path, &path) {
+            prop_assert_eq!(canonical(Namespace::Path, &canon), Some(canon.clone()));
+            prop_assert!(!canon.split('/').any(|segment| segment == "..") && !canon.to_lowercase().contains("%2e"));
+        }
+    }
+
+    #[test]
+    fn a_canonical_url_is_its_own(url in "[a-zA-Z]{3,6}://[a-zA-Z0-9.:@-]{0,12}(/[a-z.%]{0,4}){0,3}[?#]?[a-z]{0,3}") {
+        if let Some(canon) = canonical(Namespace::Url, &url) {
+            prop_assert_eq!(canonical(Namespace::Url, &canon), Some(canon));
+        }
+    }
+}
+
+#[test]
+fn whatever_goes_beyond_is_named() {
+    let parent = authority(&[("fs.read", &["/w/**"]), ("model.use", &["tier-fast/*"])]);
+    let wider = authority(&[("fs.read", &["/w/a", "/etc/*"])]);
+    assert_eq!(wider.within(&parent), Err(("fs.read".to_owned(), "/etc/*".to_owned())));
+    let other = authority(&[("fs.write", &["/w/a"])]);
+    assert_eq!(other.within(&parent), Err(("fs.write".to_owned(), "/w/a".to_owned())));
+    let model = authority(&[("model.use", &["tier-fast/small", "gpt-*"])]);
+    assert_eq!(model.within(&parent), Err(("model.use".to_owned(), "gpt-*".to_owned())));
+}
