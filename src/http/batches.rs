@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, post, web};
 use entente_core::ids::ChannelId;
 use entente_core::keys::Scope;
 use entente_core::limits::BATCH;
-use entente_core::messages::Message;
+use entente_core::messages::{Draft, Message};
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -88,28 +88,26 @@ async fn send_batch(
     }
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
+    let read = |raw: &RawValue| {
+        parse::<SendBody>(raw.get().as_bytes()).and_then(|body| Ok(body.draft(&doors, &asker)?))
+    };
+    let drafts: Vec<Result<Draft, Problem>> = items.iter().map(|raw| read(raw)).collect();
+    let good: Vec<&Draft> = drafts.iter().flatten().collect();
+    let mut objections = proofs::objections(&doors.ctx, channel_id, &good).await?.into_iter();
     let mut commands = Vec::with_capacity(items.len());
     let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
-    for (index, raw) in items.iter().enumerate() {
-        let text = raw.get().as_bytes();
-        let draft = match parse::<SendBody>(text).and_then(|body| Ok(body.draft(&doors, &asker)?)) {
-            Ok(draft) => {
-                let objection = proofs::objection(&doors.ctx, channel_id, &draft).await;
-                objection.map(|objection| (draft, objection)).map_err(Problem::from)
-            }
-            Err(problem) => Err(problem),
-        };
+    for (index, draft) in drafts.into_iter().enumerate() {
         match draft {
-            Ok((draft, objection)) => {
+            Ok(draft) => {
                 let principal = asker.caller.principal().to_owned();
-                let once = once.as_ref().map(|once| once.item(index, text));
+                let once = once.as_ref().map(|once| once.item(index, items[index].get().as_bytes()));
                 commands.push(Command {
                     channel_id,
                     intent_id,
                     draft,
                     principal,
                     once,
-                    objection,
+                    objection: objections.next().flatten(),
                     trace: asker.caller.trace,
                 });
                 outcomes.push(None);
