@@ -92,6 +92,10 @@ pub const CLOSED: &[(Range, &str)] = &[
     (v6(0xfe80, 0, 0, 10), "link-local"),
     (v6(0xfec0, 0, 0, 10), "site-local"),
     (v6(0xff00, 0, 0, 8), "multicast"),
+    // Of version 6 only 2000::/3 is given out.
+    (v6(0, 0, 0, 3), "reserved"),
+    (v6(0x4000, 0, 0, 2), "reserved"),
+    (v6(0x8000, 0, 0, 1), "reserved"),
 ];
 
 /// Why an address is closed; `None` when it is part of the public internet. Version 4 mapped into version 6 is judged

@@ -9,7 +9,7 @@ use entente_core::canonical::{Digest, sha256};
 use entente_core::keys::Presented;
 
 use super::caller::{Memory, unauthenticated};
-use super::keys::find_by_public_id;
+use super::keys::find_by_public_ids;
 use super::{AppError, Ctx, Grant, Outcome};
 
 /// Tells whose key this is.
@@ -26,7 +26,7 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
     let Some(public_id) = public_id(ctx, presented, &digest) else { return Err(unauthenticated().into()) };
     let seen = ctx.grants.seen();
     let mut connection = ctx.pool.acquire().await?;
-    let found = find_by_public_id(&mut connection, &public_id).await?;
+    let found = find_by_public_ids(&mut connection, &[&public_id]).await?.pop();
     drop(connection);
     let Some(found) = found else {
         ctx.grants.refuse(digest);
@@ -52,7 +52,7 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         // Keys changed while this one was verified, perhaps this one, and it was not remembered yet when the changed
         // ones were forgotten.
         let mut connection = ctx.pool.acquire().await?;
-        let current = find_by_public_id(&mut connection, &public_id).await?;
+        let current = find_by_public_ids(&mut connection, &[&public_id]).await?.pop();
         let change = current.map_or(i64::MAX, |found| found.changed_seq);
         ctx.grants.forget(&HashMap::from([(public_id, change)]));
     }

@@ -28,12 +28,12 @@ pub(crate) use rows::{Queue, forget_all, queue};
 pub use shifts::Health;
 pub(crate) use shifts::{begin_again, health, hold};
 
-/// Deliveries loaded for one shift at once: their bodies are in memory together.
-const BATCH: i64 = 32;
-
 /// Seconds that a shift lasts beyond the time of one attempt, for what is done around it: short, because who dies keeps its
 /// shifts for so long.
 const SHIFT_SECONDS: i64 = 10;
+
+/// Seconds until an endpoint's next shift after one that failed here, and not at its receiver.
+const STUMBLE_SECONDS: i64 = 5;
 
 /// Deliveries that may wait for one endpoint: beyond, a receiver that is down fills the disk.
 const BACKLOG: i64 = 100_000;
@@ -139,7 +139,7 @@ pub async fn load(ctx: &Ctx, shift: &Shift) -> Outcome<Option<Batch>> {
     if !stored.endpoint.live(now) {
         return Ok(None);
     }
-    let waiting = rows::due(&mut conn, shift.endpoint_id, now, BATCH).await?;
+    let waiting = rows::due(&mut conn, shift.endpoint_id, now).await?;
     let sight = endpoints::powers(&mut conn, &stored, now).await?;
     drop(conn);
     let seen = judge(ctx, &stored, sight, &waiting).await?;
@@ -245,18 +245,20 @@ pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Nex
     Ok(next)
 }
 
-/// Gives a shift back. The endpoint's next one is when its next delivery is due and it is no longer left alone.
+/// Gives a shift back. The endpoint's next one is when its next delivery is due and it is no longer left alone; after a
+/// shift that failed not at once, because what failed may fail again.
 ///
 /// # Errors
 /// The database.
-pub async fn end(ctx: &Ctx, shift: &Shift) -> Outcome<()> {
+pub async fn end(ctx: &Ctx, shift: &Shift, failed: bool) -> Outcome<()> {
     let mut tx = ctx.begin(&[]).await?;
     // Locked before what waits is looked at: who queues something after this look says so after this.
     if shifts::lock(&mut tx, shift).await?.is_some() {
         let now = ctx.now();
         let live = endpoints::find(&mut tx, shift.endpoint_id).await?;
         let live = live.is_some_and(|stored| stored.endpoint.live(now));
-        shifts::give_back(&mut tx, shift, live).await?;
+        let from = if failed { now + TimeDelta::seconds(STUMBLE_SECONDS) } else { now };
+        shifts::give_back(&mut tx, shift, live, from).await?;
     }
     tx.commit().await?;
     Ok(())

@@ -187,7 +187,8 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointCha
         check_url(ctx, ask.url.as_deref())?;
     }
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let before = reachable(&mut tx, caller, id).await?.endpoint;
+    let stored = reachable(&mut tx, caller, id).await?;
+    let before = &stored.endpoint;
     let own = before.principal_id == caller.principal();
     if !own && (ask.url.is_some() || ask.event_types.is_some() || ask.expires_at.is_some()) {
         let message =
@@ -198,7 +199,7 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointCha
     let now = line.now();
     let after = before.changed(ask, now)?;
     let key = own.then_some(caller.grant.key.id);
-    let begins = after.live(now) && !before.live(now);
+    let begins = after.live(now) && !hearing(&mut tx, &stored, now).await?;
     rows::save(&mut tx, &after, key, begins).await?;
     if begins || after.url != before.url {
         deliveries::begin_again(&mut tx, id, now).await?;
@@ -256,6 +257,12 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
     Ok(())
 }
 
+/// Whether an endpoint hears of things: it is live, and a key of it is in force. One that did not hears from now on when it
+/// does again, and not once more of all that it ever might have heard.
+async fn hearing(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Outcome<bool> {
+    Ok(stored.endpoint.live(now) && powers(conn, stored, now).await?.is_some())
+}
+
 async fn take_away(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -269,16 +276,17 @@ async fn take_away(
     Ok(())
 }
 
-/// Disables an endpoint that cannot be delivered to, and says so. `false`: it was not live any more.
+/// Disables an endpoint that cannot be delivered to at this URL, and says so. `false`: it was not live any more, or its
+/// owner has given it another URL meanwhile, which is not to blame.
 ///
 /// # Errors
 /// The database.
-pub async fn disable(ctx: &Ctx, id: EndpointId, reason: DisabledReason) -> Outcome<bool> {
+pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReason) -> Outcome<bool> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let now = line.now();
     let Some(stored) = find(&mut tx, id).await? else { return Ok(false) };
-    if !stored.endpoint.live(now) {
+    if !stored.endpoint.live(now) || stored.endpoint.url.as_deref() != Some(url) {
         return Ok(false);
     }
     let after = Endpoint { disabled: Some((now, reason)), ..stored.endpoint };
@@ -316,11 +324,11 @@ pub(crate) async fn follow_agent(
             line.record(ctx, told(Kind::EndpointCreated, &endpoint, &agent.agent_id));
         }
         (Some(stored), Some(url)) => {
-            let before = stored.endpoint;
             // Registering anew is what brings a dead one back.
-            let after = Endpoint { url: Some(url.to_owned()), disabled: None, ..before.clone() };
-            rows::save(conn, &after, Some(key), !before.live(line.now())).await?;
-            if after != before {
+            let after = Endpoint { url: Some(url.to_owned()), disabled: None, ..stored.endpoint.clone() };
+            let begins = !hearing(conn, &stored, line.now()).await?;
+            rows::save(conn, &after, Some(key), begins).await?;
+            if after != stored.endpoint {
                 deliveries::begin_again(conn, after.id, line.now()).await?;
                 line.record(ctx, told(Kind::EndpointChanged, &after, &agent.agent_id));
             }

@@ -4,6 +4,7 @@
 //! comes after the cursor, below the horizon (`places.rs`), queues what each receiver's owner sees of it, and moves the
 //! cursor in the same transaction. A crash repeats a step or continues after it; a delivery is queued once either way.
 
+use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
 use sqlx::PgConnection;
@@ -19,6 +20,10 @@ const LOCK: i64 = 0x656e_7465_6e74_6501;
 
 /// Deliveries queued in one transaction, but for those of a single record: more would hold the horizon back.
 const ROWS: usize = 2_000;
+
+/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
+/// the others get there.
+const SKEW: TimeDelta = TimeDelta::minutes(1);
 
 struct Cursor {
     place: Option<Place>,
@@ -59,7 +64,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     audience.refresh(ctx, &mut tx).await?;
     let (queue, reached) = matched(ctx, &mut audience, &mut tx, stretch.records, stretch.reached).await?;
     let now = ctx.now();
-    let due = cursor.moved_at.map_or(now, |before| before.max(now));
+    let due = cursor.moved_at.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now));
     let woken = deliveries::queue(&mut tx, &queue, due, now, false).await?;
     save(&mut tx, Some(reached), Some(due)).await?;
     tx.commit().await?;
@@ -85,9 +90,15 @@ async fn matched(
     for (place, record) in records {
         let post = (ctx.webhooks.encode)(&record);
         let mut wanted = Vec::new();
+        // What somebody does not hear may still change what it sees.
+        let mut moved = false;
         for one in &mut audience.listeners {
-            // What it does not hear may still change what it sees.
-            one.sight.notice(&record);
+            moved |= one.sight.notice(&record);
+        }
+        if moved {
+            audience.take_seats(ctx, conn, std::iter::once(&record)).await?;
+        }
+        for one in &mut audience.listeners {
             if let Some(post) = &post
                 && one.hears_after < place.xid
                 && one.hears(ctx, &record, &post.kind).await?

@@ -290,20 +290,20 @@ impl TryFrom<Row> for Found {
     }
 }
 
-/// A key by the part that it is looked up by.
-pub(crate) async fn find_by_public_id(conn: &mut PgConnection, public_id: &str) -> Outcome<Option<Found>> {
-    let row = sqlx::query_as!(
+/// Keys by the part that they are looked up by.
+pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Vec<Found>> {
+    let rows = sqlx::query_as!(
         Row,
-        "-- keys::find_by_public_id
+        "-- keys::find_by_public_ids
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
                 k.last_used_at, k.changed_seq, p.kind
-         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = $1",
-        public_id
+         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = ANY ($1)",
+        ids as &[&str]
     )
-    .fetch_optional(conn)
+    .fetch_all(conn)
     .await?;
-    row.map(Found::try_from).transpose()
+    rows.into_iter().map(Found::try_from).collect()
 }
 
 /// A key that the caller may rotate or revoke: its own, or any with the scope `admin`.

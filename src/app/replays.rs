@@ -20,6 +20,10 @@ use crate::feed::{Place, Record};
 /// The advisory lock of the one who replays.
 const LOCK: i64 = 0x656e_7465_6e74_6502;
 
+/// Deliveries that may wait for an endpoint while more of its past is queued: a long replay to a slow receiver takes no
+/// more room than this, and lets others go on meanwhile.
+const ROOM: i64 = 2_000;
+
 /// How far apart the clocks of servers may be: that much earlier is looked for.
 const SKEW: Duration = Duration::from_mins(1);
 
@@ -150,11 +154,16 @@ async fn written_before(conn: &mut PgConnection, xid: i64) -> Outcome<Option<Tim
     Ok(at)
 }
 
-/// The replay whose turn it is, if no other server is at one.
+/// One of the replays whose endpoints have room, whichever: none waits for the end of another. `None` also when another
+/// server is at one.
 async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     let row = sqlx::query!(
         "-- replays::next
-         SELECT endpoint_id, since, xid, intent_id, seq, until_xid FROM webhook_replays ORDER BY endpoint_id LIMIT 1"
+         SELECT r.endpoint_id FROM webhook_replays r
+         WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+                           WHERE d.endpoint_id = r.endpoint_id AND d.status = 'waiting' OFFSET $1)
+         ORDER BY random() LIMIT 1",
+        ROOM
     )
     .fetch_optional(&mut *conn)
     .await?;

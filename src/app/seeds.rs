@@ -9,7 +9,7 @@ use entente_core::principals::{Kind, Principal};
 use serde_json::json;
 
 use super::authentication::{hash, seeded_id};
-use super::keys::{NewKey, Secret, end_labelled, find_by_public_id, insert};
+use super::keys::{NewKey, Secret, end_labelled, find_by_public_ids, insert};
 use super::lines::Line;
 use super::{Ctx, Outcome, principals};
 
@@ -83,7 +83,7 @@ async fn plant(
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let now = line.now();
-    if find_by_public_id(&mut tx, public_id).await?.is_some() {
+    if !find_by_public_ids(&mut tx, &[public_id]).await?.is_empty() {
         return Ok(None);
     }
     let by = HOUSE.to_owned();

@@ -111,10 +111,11 @@ impl Courier {
 
     /// Has one endpoint's shift.
     async fn shift(&self, shift: Shift) {
-        if let Err(failure) = self.send_due(&shift).await {
-            note("webhook deliveries", &failure);
+        let done = self.send_due(&shift).await;
+        if let Err(failure) = &done {
+            note("webhook deliveries", failure);
         }
-        if let Err(failure) = deliveries::end(&self.ctx, &shift).await {
+        if let Err(failure) = deliveries::end(&self.ctx, &shift, done.is_err()).await {
             note("webhook shifts", &failure);
         }
     }
@@ -123,11 +124,12 @@ impl Courier {
         let began = Instant::now();
         while began.elapsed() < SHIFT && !self.draining.is_cancelled() {
             let Some(batch) = deliveries::load(&self.ctx, shift).await? else { return Ok(()) };
+            let url = batch.url.clone();
             match self.send(shift, batch).await? {
                 Next::Continue => {}
                 Next::Pause | Next::Lost => return Ok(()),
                 Next::Disable(reason) => {
-                    endpoints::disable(&self.ctx, shift.endpoint_id, reason).await?;
+                    endpoints::disable(&self.ctx, shift.endpoint_id, &url, reason).await?;
                     return Ok(());
                 }
             }

@@ -17,6 +17,7 @@ use entente_core::egress::{Allowed, judge};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::WebhookSettings;
 use crate::tls;
@@ -26,6 +27,9 @@ const READ_BYTES: usize = 20_000;
 
 /// Bytes of an answer that are kept for the endpoint's owner.
 const KEPT_BYTES: usize = 2_048;
+
+/// How long the rest of an answer is waited for once its status is there: the status is what counts.
+const READ_TIME: Duration = Duration::from_secs(1);
 
 /// How long an idle connection to a receiver is kept: shorter than what most servers keep theirs for.
 const IDLE: Duration = Duration::from_secs(4);
@@ -150,18 +154,19 @@ impl Egress {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        tokio::time::timeout(self.timeout, answer(request, now)).await.unwrap_or(Err(Silence::TimedOut))
+        let response = timeout(self.timeout, request.send()).await.map_err(|_late| Silence::TimedOut)?;
+        Ok(answer(response.map_err(|e| Silence::Unreachable(reason(&e)))?, now).await)
     }
 }
 
-async fn answer(request: reqwest::RequestBuilder, now: Timestamp) -> Result<Answer, Silence> {
-    let mut response = request.send().await.map_err(|e| Silence::Unreachable(reason(&e)))?;
+async fn answer(mut response: reqwest::Response, now: Timestamp) -> Answer {
     let status = response.status().as_u16();
     let retry_after =
         response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?, now));
     let (mut read, mut kept) = (0, Vec::new());
     // What it says is for its owner to read; that it cannot be read to its end makes it no less of an answer.
-    while let Ok(Some(chunk)) = response.chunk().await {
+    let over = Instant::now() + READ_TIME;
+    while let Ok(Ok(Some(chunk))) = timeout_at(over, response.chunk()).await {
         read += chunk.len();
         let room = KEPT_BYTES.saturating_sub(kept.len()).min(chunk.len());
         kept.extend_from_slice(chunk.get(..room).unwrap_or_default());
@@ -170,7 +175,7 @@ async fn answer(request: reqwest::RequestBuilder, now: Timestamp) -> Result<Answ
         }
     }
     let body = String::from_utf8_lossy(&kept).replace('\0', "\u{fffd}");
-    Ok(Answer { status, retry_after, body })
+    Answer { status, retry_after, body }
 }
 
 /// `Retry-After`: seconds, or a moment.
@@ -189,5 +194,6 @@ fn reason(error: &reqwest::Error) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    cause.to_string().chars().take(300).collect()
+    // A receiver may have a say in it (a name in its certificate), and NUL cannot be stored.
+    cause.to_string().replace('\0', "\u{fffd}").chars().take(300).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::note;
-use crate::app::{Ctx, fanout, replays};
+use crate::app::{Ctx, Outcome, fanout, replays};
 use crate::shutdown::Tasks;
 
 /// How often it is looked although nothing was heard: other servers commit too.
@@ -30,9 +30,19 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
 }
 
 /// Hands out all there is.
-async fn all(ctx: &Ctx) -> crate::app::Outcome<()> {
-    while fanout::step(ctx).await? || replays::step(ctx).await? {
+async fn all(ctx: &Ctx) -> Outcome<()> {
+    while round(ctx).await? {
         sleep(REST).await;
     }
     Ok(())
+}
+
+/// Hands out a stretch of what is new and one of what is handed out again: under load there is always something new, and a
+/// replay gets on all the same. True when there may be more.
+///
+/// # Errors
+/// The database.
+pub async fn round(ctx: &Ctx) -> Outcome<bool> {
+    let (new, old) = (fanout::step(ctx).await?, replays::step(ctx).await?);
+    Ok(new || old)
 }

@@ -5,7 +5,7 @@
 pub mod deliver;
 pub mod egress;
 mod feeding;
-mod handing;
+pub mod handing;
 mod peers;
 pub mod sweeps;
 

@@ -2,6 +2,7 @@
 //! it; the data is what a stream's frame has, and of an event the event itself, so that a receiver needs nothing else.
 
 use entente_core::clock::{Timestamp, rfc3339};
+use entente_core::events::check_trace_id;
 use entente_core::keys::Dialect;
 use entente_core::webhooks::{MESSAGE, receipt_id};
 use serde::Serialize;
@@ -46,6 +47,7 @@ pub fn encode(record: &Record) -> Option<Post> {
             let hints = message.metadata.as_ref();
             let hints = hints.and_then(|hints| serde_json::from_str::<Value>(hints.as_str()).ok());
             let trace_id = hints.and_then(|hints| hints["trace_id"].as_str().map(str::to_owned));
+            let trace_id = trace_id.filter(|id| check_trace_id(id).is_ok());
             let (webhook_id, channel_id) = (message.id.to_string(), Some(channel.id));
             Some(Post { webhook_id, kind, body, told, channel_id, trace_id, at })
         }

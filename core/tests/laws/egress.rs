@@ -36,6 +36,9 @@ const EDGES: &[(&str, &str)] = &[
     ("fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
     ("fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
     ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("4000::", "7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("8000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
 ];
 
 fn moved(address: IpAddr, by: i8) -> Option<IpAddr> {
@@ -103,6 +106,7 @@ fn a_url_is_judged_by_what_it_says() {
         "127。0。0。1",
         "[64:ff9b::7f00:1]",
         "[2002:7f00:1::]",
+        "[::ffff:0:127.0.0.1]",
         "10.1.2.3",
         "169.254.169.254",
         "[fd00:ec2::254]",

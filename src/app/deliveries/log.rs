@@ -14,8 +14,8 @@ use super::rows::{Queue, queue};
 use crate::app::webhooks::Post;
 use crate::app::{Caller, Ctx, Outcome, endpoints, not_found, unknown};
 
-/// How often a delivery that is waited for is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// When a delivery that is waited for is first looked at again, and how often at the least: many may wait at once.
+const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// A delivery.
 #[derive(Debug)]
@@ -172,12 +172,14 @@ pub async fn ping(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<String>
 pub async fn wait(ctx: &Ctx, id: EndpointId, webhook_id: &str, limit: Duration) -> Outcome<Delivery> {
     let deadline = Instant::now() + limit;
     let filter = Filter { limit: 1, ..Filter::default() };
+    let (mut look, longest) = LOOK;
     loop {
         let found = page(ctx, id, Some(webhook_id), &filter).await?.pop();
         let found = found.ok_or_else(|| not_found("delivery"))?;
         if !found.attempts.is_empty() || Instant::now() >= deadline {
             return Ok(found);
         }
-        sleep(LOOK).await;
+        sleep(look).await;
+        look = (look * 2).min(longest);
     }
 }

@@ -10,6 +10,11 @@ use super::{Attempted, Due, shifts};
 use crate::app::webhooks::Post;
 use crate::app::{Ctx, Outcome};
 
+/// Deliveries loaded for one shift at once, and bytes of their bodies beyond which no further one is: they are in memory
+/// together, in as many shifts as there are hands.
+const BATCH: i64 = 32;
+const BATCH_BYTES: i64 = 1 << 20;
+
 /// What is to be queued: posts, and to whom each of them, by its index.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -31,6 +36,11 @@ pub(crate) async fn queue(
     if what.pairs.is_empty() {
         return Ok(Vec::new());
     }
+    // In the order in which a shift locks them, its row before its deliveries: or each would wait for the other.
+    let mut told: Vec<uuid::Uuid> = what.pairs.iter().map(|(_, endpoint)| endpoint.uuid()).collect();
+    told.sort_unstable();
+    told.dedup();
+    shifts::poke(conn, &told, now).await?;
     insert_bodies(conn, &what.posts, now).await?;
     let ids = what.pairs.iter().map(|(post, _)| what.posts.get(*post).map(|post| post.webhook_id.as_str()));
     let queued = sqlx::query_scalar!(
@@ -48,15 +58,15 @@ pub(crate) async fn queue(
         now,
         again
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
     let mut endpoints = queued;
     endpoints.sort_unstable();
     endpoints.dedup();
-    shifts::poke(conn, &endpoints, now).await?;
     Ok(endpoints)
 }
 
+/// A body that is there already is kept from being forgotten at the same moment.
 async fn insert_bodies(conn: &mut PgConnection, posts: &[Post], now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- deliveries::insert_bodies
@@ -64,7 +74,7 @@ async fn insert_bodies(conn: &mut PgConnection, posts: &[Post], now: Timestamp) 
          SELECT u.id, u.type, u.body, u.intent_id, u.seq, u.channel_id, u.trace_id, $8
          FROM UNNEST($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[], $6::uuid[], $7::text[])
              AS u (id, type, body, intent_id, seq, channel_id, trace_id)
-         ON CONFLICT (webhook_id) DO NOTHING",
+         ON CONFLICT (webhook_id) DO UPDATE SET created_at = excluded.created_at",
         &posts.iter().map(|post| post.webhook_id.as_str()).collect::<Vec<_>>() as &[&str],
         &posts.iter().map(|post| post.kind.as_str()).collect::<Vec<_>>() as &[&str],
         &posts.iter().map(|post| post.body.as_str()).collect::<Vec<_>>() as &[&str],
@@ -116,18 +126,22 @@ pub(super) async fn due(
     conn: &mut PgConnection,
     endpoint: EndpointId,
     now: Timestamp,
-    limit: i64,
 ) -> Outcome<Vec<Waiting>> {
     let rows = sqlx::query_as!(
         Waiting,
         "-- deliveries::due
-         SELECT d.id, d.webhook_id, d.attempts, b.type AS kind, b.body, b.intent_id, b.seq, b.channel_id, b.trace_id
-         FROM webhook_deliveries d JOIN webhook_bodies b ON b.webhook_id = d.webhook_id
-         WHERE d.endpoint_id = $1 AND d.status = 'waiting' AND d.next_attempt_at <= $2
-         ORDER BY d.next_attempt_at, d.id LIMIT $3",
+         SELECT w.id, w.webhook_id, w.attempts, w.type AS kind, w.body, w.intent_id, w.seq, w.channel_id, w.trace_id
+         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, b.type, b.body, b.intent_id, b.seq, b.channel_id,
+                      b.trace_id, sum(octet_length(b.body)) OVER (
+                          ORDER BY d.next_attempt_at, d.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+               FROM webhook_deliveries d JOIN webhook_bodies b ON b.webhook_id = d.webhook_id
+               WHERE d.endpoint_id = $1 AND d.status = 'waiting' AND d.next_attempt_at <= $2
+               ORDER BY d.next_attempt_at, d.id LIMIT $3) w
+         WHERE coalesce(w.before, 0) < $4 ORDER BY w.next_attempt_at, w.id",
         endpoint.uuid(),
         now,
-        limit
+        BATCH,
+        BATCH_BYTES
     )
     .fetch_all(conn)
     .await?;
@@ -247,7 +261,7 @@ pub(super) async fn forget_finished(ctx: &Ctx, limit: i64) -> Outcome<u64> {
              SELECT b.webhook_id FROM webhook_bodies b
              WHERE b.created_at < $1
                AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook_id = b.webhook_id)
-             ORDER BY b.created_at LIMIT $2)",
+             ORDER BY b.created_at LIMIT $2 FOR UPDATE OF b SKIP LOCKED)",
         before,
         limit
     )

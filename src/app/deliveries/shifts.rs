@@ -149,17 +149,24 @@ pub(super) async fn prolong(
     Ok(())
 }
 
-/// Gives a shift back whose row is locked.
-pub(super) async fn give_back(conn: &mut PgConnection, shift: &Shift, live: bool) -> Outcome<()> {
+/// Gives a shift back whose row is locked. The next one is due no earlier than `from`: shifts are claimed in the order in
+/// which they are due, so whoever just had one queues behind those who had none, however long its deliveries have waited.
+pub(super) async fn give_back(
+    conn: &mut PgConnection,
+    shift: &Shift,
+    live: bool,
+    from: Timestamp,
+) -> Outcome<()> {
     sqlx::query!(
         "-- shifts::give_back
          UPDATE webhook_shifts t SET claimed_by = NULL, claimed_until = NULL,
                 due_at = CASE WHEN $2 THEN (
-                    SELECT greatest(min(d.next_attempt_at), t.paused_until) FROM webhook_deliveries d
-                    WHERE d.endpoint_id = $1 AND d.status = 'waiting' HAVING count(*) > 0) END
+                    SELECT greatest(d.next_attempt_at, t.paused_until, $3) FROM webhook_deliveries d
+                    WHERE d.endpoint_id = $1 AND d.status = 'waiting' ORDER BY d.next_attempt_at LIMIT 1) END
          WHERE t.endpoint_id = $1",
         shift.endpoint_id.uuid(),
-        live
+        live,
+        from
     )
     .execute(conn)
     .await?;

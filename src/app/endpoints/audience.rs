@@ -10,7 +10,7 @@ use entente_core::webhooks::{Endpoint, EndpointKind};
 use sqlx::PgConnection;
 
 use super::rows::{self, Stored};
-use crate::app::keys::find_by_public_id;
+use crate::app::keys::find_by_public_ids;
 use crate::app::streams::{Sight, View};
 use crate::app::{Caller, Ctx, Grant, Outcome, lines, seats};
 use crate::feed::{Place, Record};
@@ -151,11 +151,12 @@ async fn grants(
     roots.sort_unstable();
     roots.dedup();
     let newest: HashMap<KeyId, String> = rows::heirs(conn, &roots, now).await?.into_iter().collect();
-    let mut grants = HashMap::with_capacity(newest.len());
-    for (root, public_id) in newest {
-        if let Some(found) = find_by_public_id(conn, &public_id).await? {
-            grants.insert(root, Arc::new(Grant::new(found.key, found.kind, found.changed_seq)));
-        }
-    }
-    Ok(grants)
+    let ids: Vec<&str> = newest.values().map(String::as_str).collect();
+    let found = find_by_public_ids(conn, &ids).await?.into_iter();
+    let granted: HashMap<String, Arc<Grant>> = found
+        .map(|found| {
+            (found.key.public_id.clone(), Arc::new(Grant::new(found.key, found.kind, found.changed_seq)))
+        })
+        .collect();
+    Ok(newest.iter().filter_map(|(root, id)| Some((*root, Arc::clone(granted.get(id)?)))).collect())
 }

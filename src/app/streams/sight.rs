@@ -49,9 +49,10 @@ impl Sight {
         Self { caller, view, seats: HashMap::new() }
     }
 
-    /// As [`Self::shows`], where the end of what was looked at is only one thing more that is not seen.
+    /// As [`Self::shows`] of what was noticed already, where the end of what was looked at is only one thing more that is not
+    /// seen.
     pub async fn sees(&mut self, ctx: &Ctx, record: &Record) -> Outcome<bool> {
-        match self.shows(ctx, record).await {
+        match self.judge(ctx, record).await {
             Ok(seen) => Ok(seen),
             Err(End::AccessEnded | End::Gone) => Ok(false),
             Err(End::Failed(failure)) => Err(failure),
@@ -67,12 +68,13 @@ impl Sight {
         }
     }
 
-    /// Notices what may change where its caller stands.
-    pub fn notice(&mut self, record: &Record) {
-        if let Record::Event { event, .. } = record
-            && moves_seats(event)
-        {
-            self.seats.remove(&event.intent_id);
+    /// Notices what may change where its caller stands; whether that is to be looked up anew.
+    pub fn notice(&mut self, record: &Record) -> bool {
+        match record {
+            Record::Event { event, .. } if moves_seats(event) => {
+                self.seats.remove(&event.intent_id).is_some()
+            }
+            _ => false,
         }
     }
 
@@ -82,6 +84,10 @@ impl Sight {
     /// What it looks at is gone, or no longer the caller's to see.
     pub async fn shows(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
         self.notice(record);
+        self.judge(ctx, record).await
+    }
+
+    async fn judge(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
         let intent = record.intent_id();
         if intent == IntentId::HOUSE {
             return Ok(self.shows_house(record));

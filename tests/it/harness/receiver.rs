@@ -28,6 +28,8 @@ pub enum Act {
     Close,
     /// A body without end.
     Flood,
+    /// A status, and a body that never comes.
+    Drip(u16),
 }
 
 /// One request that it got.
@@ -113,9 +115,14 @@ impl Receiver {
         self.state.got.lock().unwrap().clone()
     }
 
+    /// How much it got so far.
+    pub fn count(&self) -> usize {
+        self.state.got.lock().unwrap().len()
+    }
+
     /// The ids of what it got so far.
     pub fn ids(&self) -> Vec<String> {
-        self.got().iter().map(|got| got.id().to_owned()).collect()
+        self.state.got.lock().unwrap().iter().map(|got| got.id().to_owned()).collect()
     }
 
     /// Forgets what it got, and tells it.
@@ -131,11 +138,10 @@ impl Receiver {
     pub async fn until(&self, count: usize) -> Vec<Got> {
         let began = Instant::now();
         loop {
-            let got = self.got();
-            if got.len() >= count {
-                return got;
+            if self.count() >= count {
+                return self.got();
             }
-            assert!(began.elapsed() < PATIENCE, "only {} of {count} came", got.len());
+            assert!(began.elapsed() < PATIENCE, "only {} of {count} came", self.count());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -158,6 +164,10 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             Act::Header(status, name, value) => head(status, &format!("{name}: {value}\r\n"), 0),
             Act::Hang => return std::future::pending().await,
             Act::Close => return,
+            Act::Drip(status) => {
+                let _gone = stream.write_all(head(status, "", 9).as_bytes()).await;
+                return std::future::pending().await;
+            }
             Act::Flood => {
                 let _gone = stream.write_all(head(200, "", 1 << 40).as_bytes()).await;
                 while stream.write_all(&[b'x'; 8_192]).await.is_ok() {}
