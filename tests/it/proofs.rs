@@ -123,7 +123,7 @@ async fn a_name_that_is_none_is_nobodys() {
     }
     let intent = ada.post("/intents", json!({ "title": "t" })).await.ok();
     let events = format!("/intents/{}/events?event_type=%00", intent["id"].as_str().unwrap());
-    ada.get(&events).await.refused(422, "nul_character");
+    ada.get(&events).await.refused(422, "invalid_parameter");
     world.end().await;
 }
 
