@@ -301,16 +301,9 @@ async fn an_answer_is_read_so_far_and_no_redirect_is_followed() {
     line.world.end().await;
 }
 
-/// How many receivers and how many events: small enough for every run, and more when asked for.
-#[expect(clippy::disallowed_methods, reason = "how much to send is the test's own setting")]
-fn crowd() -> (usize, usize) {
-    let large = std::env::var("ENTENTE_WEBHOOK_CROWD").is_ok();
-    if large { (100, 1_000) } else { (100, 60) }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_hangs_keeps_nobody_else_waiting() {
-    let (receivers, events) = crowd();
+    let (receivers, events) = (100, 1_000);
     let settings = vec![("ENTENTE_WEBHOOK_CONCURRENCY", "32")];
     let world = World::with(Setup { live: true, settings }).await;
     let ada = world.agent("agent.ada").await;
