@@ -77,26 +77,25 @@ CREATE TABLE webhook_deliveries (
     next_attempt_at timestamptz NOT NULL,
     created_at      timestamptz NOT NULL,
     finished_at     timestamptz,
-    CONSTRAINT webhook_deliveries_once UNIQUE (endpoint_id, webhook_id)
+    -- In this order it also finds who is still to get a body.
+    CONSTRAINT webhook_deliveries_once UNIQUE (webhook_id, endpoint_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, next_attempt_at, id) WHERE status = 'waiting';
 CREATE INDEX webhook_deliveries_log ON webhook_deliveries (endpoint_id, id);
 CREATE INDEX webhook_deliveries_finished ON webhook_deliveries (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX webhook_deliveries_of_body ON webhook_deliveries (webhook_id);
 
 CREATE TABLE webhook_attempts (
-    id          uuid PRIMARY KEY,
+    id          uuid NOT NULL,
     delivery_id bigint NOT NULL,
     at          timestamptz NOT NULL,
     -- The receiver's answer; null when there was none, and then error says why.
     status      integer,
     error       text,
     millis      integer NOT NULL,
-    response    text
+    response    text,
+    PRIMARY KEY (delivery_id, id)
 );
-
-CREATE INDEX webhook_attempts_by_delivery ON webhook_attempts (delivery_id, id);
 
 -- One row per endpoint that was ever sent anything: whose shift it is, and how it has been doing.
 CREATE TABLE webhook_shifts (

@@ -1,5 +1,5 @@
-//! Deliveries of webhooks: what failed is tried again, who fails for long is given up, a receiver that hangs keeps nobody
-//! waiting, the past can be sent again, servers share the work.
+//! Deliveries of webhooks: what failed is tried again, who fails for long is given up, the past can be sent again, servers
+//! share the work. That one who hangs keeps nobody waiting is shown in `tests/crowd`.
 
 use std::time::Duration;
 
@@ -299,47 +299,6 @@ async fn an_answer_is_read_so_far_and_no_redirect_is_followed() {
         assert_eq!(left, 0, "{table} keeps something of what was deleted");
     }
     line.world.end().await;
-}
-
-/// How many receivers and how many events: small enough for every run, and more when asked for.
-#[expect(clippy::disallowed_methods, reason = "how much to send is the test's own setting")]
-fn crowd() -> (usize, usize) {
-    let large = std::env::var("ENTENTE_WEBHOOK_CROWD").is_ok();
-    if large { (100, 1_000) } else { (100, 60) }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_that_hangs_keeps_nobody_else_waiting() {
-    let (receivers, events) = crowd();
-    let settings = vec![("ENTENTE_WEBHOOK_CONCURRENCY", "32")];
-    let world = World::with(Setup { live: true, settings }).await;
-    let ada = world.agent("agent.ada").await;
-    let (_, channel) = talk(&ada, json!({ "options": { "max_messages": 10_000 } })).await;
-    let mut all = Vec::new();
-    for n in 0..receivers {
-        let receiver = Receiver::start().await;
-        if n == 0 {
-            receiver.does([Act::Hang]);
-        }
-        subscribe(&ada, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
-        all.push(receiver);
-    }
-    let mut sent = Vec::new();
-    for n in 0..events {
-        let said = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": n } })).await;
-        sent.push(said["id"].as_str().unwrap().to_owned());
-    }
-    for receiver in all.iter().skip(1) {
-        let began = std::time::Instant::now();
-        while receiver.count() < events {
-            assert!(began.elapsed() < Duration::from_mins(5), "only {} of {events}", receiver.count());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        assert_eq!(receiver.ids(), sent, "each once, in order");
-    }
-    // The one that hangs was tried, and is left alone: it has not had everything by far.
-    assert!(!all[0].got().is_empty() && all[0].got().len() < events.min(30), "{}", all[0].got().len());
-    world.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,11 +36,11 @@ pub(crate) async fn queue(
     if what.pairs.is_empty() {
         return Ok(Vec::new());
     }
-    // In the order in which a shift locks them, its row before its deliveries: or each would wait for the other.
-    let mut told: Vec<uuid::Uuid> = what.pairs.iter().map(|(_, endpoint)| endpoint.uuid()).collect();
-    told.sort_unstable();
-    told.dedup();
-    shifts::poke(conn, &told, now).await?;
+    if again {
+        // What is there already is locked, and in the order of a shift, its row before its deliveries: or each would wait for
+        // the other. What is new nobody else has locked, and shifts need not wait until all of it is written.
+        shifts::poke(conn, &endpoints(what.pairs.iter().map(|(_, endpoint)| endpoint.uuid())), now).await?;
+    }
     insert_bodies(conn, &what.posts, now).await?;
     let ids = what.pairs.iter().map(|(post, _)| what.posts.get(*post).map(|post| post.webhook_id.as_str()));
     let queued = sqlx::query_scalar!(
@@ -48,7 +48,7 @@ pub(crate) async fn queue(
          INSERT INTO webhook_deliveries AS d (endpoint_id, webhook_id, next_attempt_at, created_at)
          SELECT u.endpoint_id, u.webhook_id, $3, $4
          FROM UNNEST($1::uuid[], $2::text[]) WITH ORDINALITY AS u (endpoint_id, webhook_id, n) ORDER BY u.n
-         ON CONFLICT (endpoint_id, webhook_id) DO UPDATE
+         ON CONFLICT (webhook_id, endpoint_id) DO UPDATE
              SET status = 'waiting', attempts = 0, next_attempt_at = excluded.next_attempt_at, finished_at = NULL
              WHERE $5 AND d.status <> 'waiting'
          RETURNING endpoint_id",
@@ -58,12 +58,20 @@ pub(crate) async fn queue(
         now,
         again
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    let mut endpoints = queued;
-    endpoints.sort_unstable();
-    endpoints.dedup();
-    Ok(endpoints)
+    let woken = endpoints(queued.into_iter());
+    if !again {
+        shifts::poke(conn, &woken, now).await?;
+    }
+    Ok(woken)
+}
+
+fn endpoints(ids: impl Iterator<Item = uuid::Uuid>) -> Vec<uuid::Uuid> {
+    let mut ids: Vec<uuid::Uuid> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 /// A body that is there already is kept from being forgotten at the same moment.
