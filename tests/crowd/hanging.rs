@@ -35,5 +35,11 @@ async fn one_that_hangs_keeps_nobody_else_waiting() {
     }
     // The one that hangs was tried, and is left alone: it has not had everything by far.
     assert!(!all[0].got().is_empty() && all[0].got().len() < events.min(30), "{}", all[0].got().len());
+    let scans: i64 =
+        sqlx::query_scalar("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'webhook_deliveries'")
+            .fetch_one(&world.ctx().pool)
+            .await
+            .unwrap();
+    assert!(scans < 500, "all deliveries were read {scans} times: statements are not led by an index");
     world.server.stop().await;
 }
