@@ -19,6 +19,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
+use super::rounds::round;
 use super::seats::{level, policy, require, require_manager};
 use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found, tasks};
 
@@ -143,30 +144,31 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    let mut expired = 0;
-    for intent_id in due.into_iter().map(IntentId::from) {
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-        let now = line.now();
-        let ended: Vec<Entry> =
-            load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
-        if ended.is_empty() {
-            // Another server was faster.
-            continue;
-        }
-        let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
-        narrow(&mut tx, intent_id).await?;
-        delete(&mut tx, &ids).await?;
-        for entry in &ended {
-            line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
-            expired += 1;
-        }
-        take_from_outsiders(&mut tx, ctx, &mut line, HOUSE).await?;
-        line.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.news(intent_id);
+    round(due.into_iter().map(|intent_id| expire_entries_of(ctx, intent_id.into()))).await
+}
+
+/// Takes the entries that have ended off one list.
+async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let now = line.now();
+    let ended: Vec<Entry> =
+        load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
+    if ended.is_empty() {
+        // Another server was faster.
+        return Ok(0);
     }
-    Ok(expired)
+    let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
+    narrow(&mut tx, intent_id).await?;
+    delete(&mut tx, &ids).await?;
+    for entry in &ended {
+        line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
+    }
+    take_from_outsiders(&mut tx, ctx, &mut line, HOUSE).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(ended.len() as u64)
 }
 
 /// Takes, within a deed that changed who has access, the leases and the tasks of those who may no longer write

@@ -16,6 +16,7 @@ use sqlx::PgConnection;
 
 use super::agents::{changed, find, require_keeper, save};
 use super::lines::Line;
+use super::rounds::round;
 use super::sends::say;
 use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, leases, not_found, pending, tasks};
 
@@ -36,12 +37,13 @@ pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<A
 /// The database.
 pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = agents::drained(&ctx.pool, ctx.now(), limit).await?;
-    let mut left = 0;
-    for agent_id in &due {
-        // Looked at again under the lock: its drain may have been called off, or another server was faster.
-        left += u64::from(depart(ctx, agent_id, (HOUSE, None), Agent::drained).await?.1);
-    }
-    Ok(left)
+    round(due.into_iter().map(|agent_id| finish_drain(ctx, agent_id))).await
+}
+
+async fn finish_drain(ctx: &Ctx, agent_id: String) -> Outcome<u64> {
+    // Looked at again under the lock: its drain may have been called off, or another server was faster.
+    let (_, left) = depart(ctx, &agent_id, (HOUSE, None), Agent::drained).await?;
+    Ok(u64::from(left))
 }
 
 /// Has an agent leave if it is `due` to; answers with its record, and whether it left now.

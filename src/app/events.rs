@@ -86,6 +86,21 @@ pub async fn whole_log(ctx: &Ctx, intent_id: IntentId) -> Outcome<Vec<Event>> {
     all(&mut connection, intent_id).await
 }
 
+/// Reads whole events: the query's name, and what follows its `FROM events e`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
+                    e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
+                    e.proof_verified, e.xid
+             FROM events e " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 struct Row {
     intent_id: uuid::Uuid,
     seq: i64,
@@ -143,13 +158,9 @@ pub(crate) async fn page(
     filter: &Filter,
 ) -> Outcome<Vec<Event>> {
     filter.trace_id.as_deref().map_or(Ok(()), check_trace_id)?;
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::page
-         SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, proof_verified, xid
-         FROM events
-         WHERE intent_id = $1
+    let rows = select!(
+        "events::page",
+        "WHERE intent_id = $1
            AND ($2::text IS NULL OR event_type = $2)
            AND ($3::timestamptz IS NULL OR created_at > $3)
            AND ($4::text IS NULL OR lower(trace_id) = lower($4))
@@ -175,13 +186,9 @@ pub(crate) async fn of_trace(
     limit: u32,
     offset: u32,
 ) -> Outcome<Vec<Event>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::of_trace
-         SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
-                e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof, e.proof_verified, e.xid
-         FROM events e
-         LEFT JOIN intents i ON i.id = e.intent_id
+    let rows = select!(
+        "events::of_trace",
+        "LEFT JOIN intents i ON i.id = e.intent_id
          LEFT JOIN acls a ON a.intent_id = e.intent_id
          WHERE lower(e.trace_id) = lower($1)
            AND CASE WHEN i.id IS NULL THEN $2 ELSE
@@ -212,16 +219,8 @@ pub(crate) async fn stored(
     conn: &mut PgConnection,
     intent_id: IntentId,
 ) -> Outcome<Vec<Result<Event, Break>>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::all
-         SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, proof_verified, xid
-         FROM events WHERE intent_id = $1 ORDER BY seq",
-        intent_id.uuid()
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows =
+        select!("events::all", "WHERE intent_id = $1 ORDER BY seq", intent_id.uuid()).fetch_all(conn).await?;
     let read = |row: Row| {
         let (sequence, event_id) = (row.sequence, row.id.into());
         Event::try_from(row).map_err(|e| Break {
@@ -240,13 +239,9 @@ pub(crate) async fn changes_before(
     intent_id: IntentId,
     seq: i64,
 ) -> Outcome<Vec<Event>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::changes_before
-         SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, proof_verified, xid
-         FROM events
-         WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed') AND seq < $2
+    let rows = select!(
+"events::changes_before",
+"WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed') AND seq < $2
            AND NOT posted
          ORDER BY seq",
         intent_id.uuid(),
@@ -265,12 +260,9 @@ pub(crate) async fn of_line(
     end: i64,
     limit: i64,
 ) -> Outcome<Vec<(Place, Event)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::of_line
-         SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, proof_verified, xid
-         FROM events WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
+    let rows = select!(
+        "events::of_line",
+        "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
         intent_id.uuid(),
         after,
         end,
@@ -288,13 +280,9 @@ pub(crate) async fn of_house(
     horizon: i64,
     limit: i64,
 ) -> Outcome<Vec<(Place, Event)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::of_house
-         SELECT intent_id, seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, proof_verified, xid
-         FROM events
-         WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
+    let rows = select!(
+        "events::of_house",
+        "WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
          ORDER BY xid, intent_id, seq LIMIT $5",
         place.xid,
         place.intent_id.uuid(),
@@ -309,13 +297,10 @@ pub(crate) async fn of_house(
 
 /// The events at these places.
 pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Event)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- events::at
-         SELECT e.intent_id, e.seq, sequence, id, event_type, actor, payload, created_at, previous_event_hash, event_hash,
-                posted, trace_id, parent_event_id, proof, proof_verified, xid
-         FROM UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
-         JOIN events e ON e.intent_id = k.intent_id AND e.seq = k.seq",
+    let rows = select!(
+        "events::at",
+        "JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
+         ON e.intent_id = k.intent_id AND e.seq = k.seq",
         &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
         &places.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()
     )

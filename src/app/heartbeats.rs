@@ -15,6 +15,7 @@ use entente_core::principals::HOUSE;
 
 use super::agents::{changed, find, save, shown, suspects};
 use super::lines::Line;
+use super::rounds::round;
 use super::{Caller, Ctx, Outcome, not_found, tasks};
 
 /// What an agent said at its last beat.
@@ -124,31 +125,32 @@ pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
 pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let silent = suspects(&ctx.pool, now, limit).await?;
-    let mut noted = 0;
-    for suspect in silent.into_iter().map(|agent| shown(ctx, agent)) {
-        let (mut tx, intents) =
-            tasks::begin_with_agent(ctx, &suspect.agent_id, suspect.status == AgentStatus::Dead).await?;
-        let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
-        let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { continue };
-        ctx.beats.show(&mut agent);
-        let status = agent.status_at(line.now());
-        if status == agent.status {
-            continue;
-        }
-        let next = Agent { status, version: agent.version + 1, ..agent.clone() };
-        if status == AgentStatus::Dead
-            && !tasks::take_from(&mut tx, ctx, &intents, &suspect.agent_id, HOUSE).await?
-        {
-            // It has a task on an intent whose lock is not held; the next sweep holds it.
-            continue;
-        }
-        save(&mut tx, &next).await?;
-        line.record(ctx, changed(&agent, &next, HOUSE));
-        line.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.news(IntentId::HOUSE);
-        intents.iter().for_each(|intent| ctx.feed.news(*intent));
-        noted += 1;
+    round(silent.into_iter().map(|agent| note_silence_of(ctx, shown(ctx, agent), now))).await
+}
+
+/// As [`note_silence`], of one agent.
+async fn note_silence_of(ctx: &Ctx, suspect: Agent, now: Timestamp) -> Outcome<u64> {
+    let (mut tx, intents) =
+        tasks::begin_with_agent(ctx, &suspect.agent_id, suspect.status == AgentStatus::Dead).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
+    let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { return Ok(0) };
+    ctx.beats.show(&mut agent);
+    let status = agent.status_at(line.now());
+    if status == agent.status {
+        return Ok(0);
     }
-    Ok(noted)
+    let next = Agent { status, version: agent.version + 1, ..agent.clone() };
+    if status == AgentStatus::Dead
+        && !tasks::take_from(&mut tx, ctx, &intents, &suspect.agent_id, HOUSE).await?
+    {
+        // It has a task on an intent whose lock is not held; the next sweep holds it.
+        return Ok(0);
+    }
+    save(&mut tx, &next).await?;
+    line.record(ctx, changed(&agent, &next, HOUSE));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    intents.iter().for_each(|intent| ctx.feed.news(*intent));
+    Ok(1)
 }

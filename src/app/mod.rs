@@ -39,6 +39,7 @@ pub mod principals;
 pub mod proofs;
 pub mod receipts;
 pub mod replays;
+mod rounds;
 pub mod seats;
 pub mod seeds;
 pub mod sends;

@@ -8,6 +8,7 @@ use entente_core::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
 use super::lines::Line;
+use super::rounds::round;
 use super::{Ctx, Outcome, receipts};
 
 /// A message was read: it waits no longer.
@@ -127,32 +128,34 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    let mut count = 0;
-    for intent_id in intents.into_iter().map(IntentId::from) {
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-        let rows = sqlx::query_as!(
-            Row,
-            "-- pending::expire_due
-             DELETE FROM pending WHERE (channel_id, number) IN (
-                 SELECT channel_id, number FROM pending WHERE intent_id = $1 AND expires_at <= $2 LIMIT $3)
-             RETURNING channel_id, message_id",
-            intent_id.uuid(),
-            line.now(),
-            limit
-        )
-        .fetch_all(&mut *tx)
-        .await?;
-        if rows.is_empty() {
-            // Another server was faster.
-            continue;
-        }
-        count += rows.len() as u64;
-        expired(&mut tx, &mut line, rows).await?;
-        line.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.news(intent_id);
+    round(intents.into_iter().map(|intent_id| expire_due_on(ctx, intent_id.into(), limit))).await
+}
+
+/// As [`expire_due`], on one intent.
+async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let rows = sqlx::query_as!(
+        Row,
+        "-- pending::expire_due
+         DELETE FROM pending WHERE (channel_id, number) IN (
+             SELECT channel_id, number FROM pending WHERE intent_id = $1 AND expires_at <= $2 LIMIT $3)
+         RETURNING channel_id, message_id",
+        intent_id.uuid(),
+        line.now(),
+        limit
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    if rows.is_empty() {
+        // Another server was faster.
+        return Ok(0);
     }
+    let count = rows.len() as u64;
+    expired(&mut tx, &mut line, rows).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
     Ok(count)
 }
 

@@ -1,6 +1,8 @@
 //! `entente trace`: what one trace has left in the logs, across intents.
 
 use clap::Args;
+use entente_core::limits::PAGE;
+use serde_json::Value;
 
 use super::Done;
 use super::remote::Remote;
@@ -16,10 +18,20 @@ pub(super) struct Trace {
 
 impl Trace {
     pub(super) async fn run(self) -> Done {
-        let query = [("trace_id", self.trace_id), ("limit", "1000".to_owned())];
-        let events = self.remote.api()?.get("/events", &query).await?;
+        let api = self.remote.api()?;
+        let mut events = Vec::new();
+        loop {
+            let page = [("limit", PAGE.to_string()), ("offset", events.len().to_string())];
+            let query: Vec<_> = page.into_iter().chain([("trace_id", self.trace_id.clone())]).collect();
+            let Value::Array(more) = api.get("/events", &query).await? else { break };
+            let last = more.len() < PAGE as usize;
+            events.extend(more);
+            if last {
+                break;
+            }
+        }
         self.remote.show(
-            &events,
+            &Value::Array(events),
             &["created_at", "intent_id", "sequence", "event_type", "actor", "id", "parent_event_id"],
         )
     }

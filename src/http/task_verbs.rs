@@ -90,246 +90,132 @@ async fn act(
     shown(tasks::act(&doors.ctx, &caller, id, seen, told.claim_token, verb).await?, asker)
 }
 
-/// Claim a task
-///
-/// One that is ready. Of many who try at the same time one gets it; the others are told `claim_conflict`. The
-/// `claim_token` of the answer is the claim: name it with what follows, and be told when it holds no longer.
-#[utoipa::path(operation_id = "claim_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/claim")]
-async fn claim(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |_| Ok(Verb::Claim)).await
+/// A verb as a route: what it is called, where it is, and what it is made of from what was said with it.
+macro_rules! verb {
+    ($(#[$doc:meta])+ $name:ident, $operation:literal, $path:literal, $verb:expr) => {
+        $(#[$doc])+
+        #[utoipa::path(operation_id = $operation, tag = "tasks", request_body = VerbBody,
+            params(("task_id" = String, Path, description = "The task"),
+                   ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
+            responses((status = 200, description = "The task", body = TaskBody),
+                      (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
+        #[post($path)]
+        async fn $name(
+            request: HttpRequest,
+            doors: web::Data<Doors>,
+            asker: Asker,
+            path: web::Path<String>,
+            body: OptionalBody<VerbBody>,
+        ) -> Reply {
+            act(&request, &doors, &asker, &path, body.0.value, $verb).await
+        }
+    };
 }
 
-/// Start a task
-///
-/// The agent that has claimed it begins to work on it; the time of the attempt begins anew.
-#[utoipa::path(operation_id = "start_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/start")]
-async fn start(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |_| Ok(Verb::Start)).await
+verb! {
+    /// Claim a task
+    ///
+    /// One that is ready. Of many who try at the same time one gets it; the others are told `claim_conflict`. The
+    /// `claim_token` of the answer is the claim: name it with what follows, and be told when it holds no longer.
+    claim, "claim_task", "/tasks/{task_id}/claim",
+    |_| Ok(Verb::Claim)
 }
 
-/// Say how far a task is
-///
-/// What is said is recorded and told, and changes nothing. Members of your own are welcome.
-#[utoipa::path(operation_id = "report_task_progress", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/progress")]
-async fn progress(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| Ok(Verb::Progress(told.said()))).await
+verb! {
+    /// Start a task
+    ///
+    /// The agent that has claimed it begins to work on it; the time of the attempt begins anew.
+    start, "start_task", "/tasks/{task_id}/start",
+    |_| Ok(Verb::Start)
 }
 
-/// Complete a task
-///
-/// Those that wait for it become ready, and the channels that are scoped to it close (RFC-0021 §7.3).
-#[utoipa::path(operation_id = "complete_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/complete")]
-async fn complete(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| {
+verb! {
+    /// Say how far a task is
+    ///
+    /// What is said is recorded and told, and changes nothing. Members of your own are welcome.
+    progress, "report_task_progress", "/tasks/{task_id}/progress",
+    |told| Ok(Verb::Progress(told.said()))
+}
+
+verb! {
+    /// Complete a task
+    ///
+    /// Those that wait for it become ready, and the channels that are scoped to it close (RFC-0021 §7.3).
+    complete, "complete_task", "/tasks/{task_id}/complete",
+    |told| {
         Ok(Verb::Complete { output: told.output.take(), artifacts: told.artifacts.take() })
-    })
-    .await
+    }
 }
 
-/// Say that an attempt failed
-///
-/// The task is tried again, after its pause, while it has attempts left; then it has failed for good.
-#[utoipa::path(operation_id = "fail_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/fail")]
-async fn fail(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| {
+verb! {
+    /// Say that an attempt failed
+    ///
+    /// The task is tried again, after its pause, while it has attempts left; then it has failed for good.
+    fail, "fail_task", "/tasks/{task_id}/fail",
+    |told| {
         Ok(Verb::Fail { error: told.why(), for_good: false })
-    })
-    .await
+    }
 }
 
-/// Block a task
-///
-/// It cannot go on until somebody unblocks it. Whoever has it keeps it.
-#[utoipa::path(operation_id = "block_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/block")]
-async fn block(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| Ok(Verb::Block(told.why()))).await
+verb! {
+    /// Block a task
+    ///
+    /// It cannot go on until somebody unblocks it. Whoever has it keeps it.
+    block, "block_task", "/tasks/{task_id}/block",
+    |told| Ok(Verb::Block(told.why()))
 }
 
-/// Unblock a task
-///
-/// It goes on where it was. What it depended on and will never be completed is waited for no longer.
-#[utoipa::path(operation_id = "unblock_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/unblock")]
-async fn unblock(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |_| Ok(Verb::Unblock)).await
+verb! {
+    /// Unblock a task
+    ///
+    /// It goes on where it was. What it depended on and will never be completed is waited for no longer.
+    unblock, "unblock_task", "/tasks/{task_id}/unblock",
+    |_| Ok(Verb::Unblock)
 }
 
-/// Let go of a task
-///
-/// Whoever has it hands it back: it can be claimed again, and has lost no attempt.
-#[utoipa::path(operation_id = "release_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/release")]
-async fn release(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |_| Ok(Verb::HandBack)).await
+verb! {
+    /// Let go of a task
+    ///
+    /// Whoever has it hands it back: it can be claimed again, and has lost no attempt.
+    release, "release_task", "/tasks/{task_id}/release",
+    |_| Ok(Verb::HandBack)
 }
 
-/// Delegate a task
-///
-/// It is kept for another agent, who hears of it and can claim it.
-#[utoipa::path(operation_id = "delegate_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/delegate")]
-async fn delegate(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| {
+verb! {
+    /// Delegate a task
+    ///
+    /// It is kept for another agent, who hears of it and can claim it.
+    delegate, "delegate_task", "/tasks/{task_id}/delegate",
+    |told| {
         let to = told.to.take().ok_or_else(nobody)?;
         Ok(Verb::Delegate { to, reason: told.why() })
-    })
-    .await
+    }
 }
 
-/// Escalate a task
-///
-/// It is put before somebody who decides, and blocked until it is unblocked.
-#[utoipa::path(operation_id = "escalate_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/escalate")]
-async fn escalate(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| {
+verb! {
+    /// Escalate a task
+    ///
+    /// It is put before somebody who decides, and blocked until it is unblocked.
+    escalate, "escalate_task", "/tasks/{task_id}/escalate",
+    |told| {
         Ok(Verb::Escalate { to: told.to.take(), reason: told.why() })
-    })
-    .await
+    }
 }
 
-/// Cancel a task
-///
-/// It is called off. What depends on it is blocked.
-#[utoipa::path(operation_id = "cancel_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/cancel")]
-async fn cancel(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| Ok(Verb::Cancel(told.why()))).await
+verb! {
+    /// Cancel a task
+    ///
+    /// It is called off. What depends on it is blocked.
+    cancel, "cancel_task", "/tasks/{task_id}/cancel",
+    |told| Ok(Verb::Cancel(told.why()))
 }
 
-/// Skip a task
-///
-/// It is not needed. What depends on it is blocked until it is unblocked, because only what is completed is there.
-#[utoipa::path(operation_id = "skip_task", tag = "tasks", request_body = VerbBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
-    responses((status = 200, description = "The task", body = TaskBody),
-              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = super::error::ProblemBody)))]
-#[post("/tasks/{task_id}/skip")]
-async fn skip(
-    request: HttpRequest,
-    doors: web::Data<Doors>,
-    asker: Asker,
-    path: web::Path<String>,
-    body: OptionalBody<VerbBody>,
-) -> Reply {
-    act(&request, &doors, &asker, &path, body.0.value, |told| Ok(Verb::Skip(told.why()))).await
+verb! {
+    /// Skip a task
+    ///
+    /// It is not needed. What depends on it is blocked until it is unblocked, because only what is completed is there.
+    skip, "skip_task", "/tasks/{task_id}/skip",
+    |told| Ok(Verb::Skip(told.why()))
 }
 
 fn nobody() -> Problem {

@@ -9,6 +9,7 @@ use entente::app::{
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
+use entente_core::ids::IntentId;
 
 use crate::agents::registered;
 use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
@@ -286,4 +287,42 @@ async fn a_server_sweeps_by_itself() {
         sqlx::query_scalar("SELECT current_load FROM agents").fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(load, 7);
     world.server.stop().await;
+}
+
+#[tokio::test]
+async fn one_line_that_is_broken_keeps_none_of_the_others_waiting() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let soon = rfc3339(plus_seconds(world.clock.now(), 60));
+    let mut lines = Vec::new();
+    for _ in 0..2 {
+        let (intent, channel) = talk(&ada, json!({})).await;
+        let path = format!("/channels/{channel}/messages");
+        let said = json!({ "sender": "agent.ada", "payload": {}, "expires_at": soon });
+        ada.post(&path, said).await.is(201);
+        ada.post(&format!("/intents/{intent}/leases"), json!({ "scope": "a", "duration_seconds": 60 }))
+            .await
+            .ok();
+        lines.push(intent);
+    }
+    // One head has no longer the length of a hash: nothing can be written on that line until somebody mends it.
+    let broken: IntentId = lines[0].parse().unwrap();
+    let whole: Vec<u8> = sqlx::query_scalar("SELECT head_hash FROM intent_clock WHERE intent_id = $1")
+        .bind(broken.uuid())
+        .fetch_one(&world.ctx().pool)
+        .await
+        .unwrap();
+    let set = "UPDATE intent_clock SET head_hash = $1 WHERE intent_id = $2";
+    sqlx::query(set).bind(vec![0_u8]).bind(broken.uuid()).execute(&world.ctx().pool).await.unwrap();
+    world.clock.advance(60);
+    for sweep in [Sweep::Messages, Sweep::Leases] {
+        assert!(sweep.run(world.ctx()).await.is_err(), "{sweep:?} says that something is wrong");
+        assert_eq!(traced(&world, sweep).await, 1, "{sweep:?} has done what it could");
+    }
+    sqlx::query(set).bind(whole).bind(broken.uuid()).execute(&world.ctx().pool).await.unwrap();
+    world.sweep().await;
+    for sweep in [Sweep::Messages, Sweep::Leases] {
+        assert_eq!(traced(&world, sweep).await, 2);
+    }
+    world.end().await;
 }

@@ -4,13 +4,14 @@
 use entente_core::channels::{Channel, ChannelStatus, CloseReason};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind};
-use entente_core::ids::{ChannelId, TaskId};
+use entente_core::ids::{ChannelId, IntentId, TaskId};
 use entente_core::principals::HOUSE;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows;
 use crate::app::lines::Line;
+use crate::app::rounds::round;
 use crate::app::{Ctx, Outcome, fanout, messages, pending, receipts};
 use crate::feed::Place;
 
@@ -80,27 +81,29 @@ fn purge_at(ctx: &Ctx, now: Timestamp) -> Option<Timestamp> {
 /// The database.
 pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::idle(&ctx.pool, ctx.now(), limit).await?;
-    let mut closed = 0;
-    for (intent_id, id) in due {
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-        let Some(channel) = rows::load(&mut tx, id).await? else { continue };
-        let now = line.now();
-        if channel.status != ChannelStatus::Open {
-            continue;
-        }
-        if channel.status_at(now) == ChannelStatus::Open {
-            // It was spoken on since this look was set: look again when it is really due.
-            rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
-        } else {
-            close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, HOUSE).await?;
-            line.save(&mut tx).await?;
-            closed += 1;
-        }
-        tx.commit().await?;
-        ctx.feed.news(intent_id);
+    round(due.into_iter().map(|(intent_id, id)| close_if_idle(ctx, intent_id, id))).await
+}
+
+/// Closes a channel if its time to live has run out.
+async fn close_if_idle(ctx: &Ctx, intent_id: IntentId, id: ChannelId) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let Some(channel) = rows::load(&mut tx, id).await? else { return Ok(0) };
+    let now = line.now();
+    if channel.status != ChannelStatus::Open {
+        return Ok(0);
     }
-    Ok(closed)
+    let over = channel.status_at(now) != ChannelStatus::Open;
+    if over {
+        close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, HOUSE).await?;
+        line.save(&mut tx).await?;
+    } else {
+        // It was spoken on since this look was set: look again when it is really due.
+        rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
+    }
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(u64::from(over))
 }
 
 /// Deletes messages that are over their channel's limit; up to `limit` channels, [`DELETE_STEP`] messages each.

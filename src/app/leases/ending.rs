@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 use super::described;
 use super::rows::{active, due, update};
 use crate::app::lines::Line;
+use crate::app::rounds::round;
 use crate::app::{Ctx, Outcome, seats};
 
 /// Ends leases that have run out; one intent at a time, up to `limit` of them.
@@ -18,21 +19,23 @@ use crate::app::{Ctx, Outcome, seats};
 /// # Errors
 /// The database.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let mut expired = 0;
-    for intent_id in due(&ctx.pool, ctx.now(), limit).await? {
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-        settle(&mut tx, ctx, &mut line).await?;
-        if line.recorded.is_empty() {
-            // Another server was faster.
-            continue;
-        }
-        line.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.news(intent_id);
-        expired += line.recorded.len() as u64;
+    let due = due(&ctx.pool, ctx.now(), limit).await?;
+    round(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
+}
+
+/// Ends the leases on one intent that have run out.
+async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    settle(&mut tx, ctx, &mut line).await?;
+    if line.recorded.is_empty() {
+        // Another server was faster.
+        return Ok(0);
     }
-    Ok(expired)
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(line.recorded.len() as u64)
 }
 
 /// Ends, within a deed that changed who has access, the leases of those who may no longer write (contract 7).

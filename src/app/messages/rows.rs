@@ -12,6 +12,23 @@ use super::Filter;
 use crate::app::{Outcome, unknown};
 use crate::feed::Place;
 
+/// Reads whole messages: the query's name, and what follows its `FROM message_states m`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + r#"
+             SELECT m.id AS "id!", m.number AS "number!", m.seq AS "seq!", m.channel_id AS "channel_id!",
+                    m.intent_id AS "intent_id!", m.sender AS "sender!", m.recipient, m.recipients,
+                    m.message_type AS "message_type!", m.correlation_id, m.payload AS "payload!", m.metadata,
+                    m.created_at AS "created_at!", m.expires_at, m.read_at, m.expired AS "expired!", m.waits AS "waits!",
+                    m.xid AS "xid!"
+             FROM message_states m "# + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// A message and its place.
 pub(crate) struct Row {
     pub id: uuid::Uuid,
@@ -99,15 +116,9 @@ async fn after(
         Since::Number(number) => (i64::from(number), None),
         Since::Moment(moment) => (0, Some(moment)),
     };
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::after
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states m
-         WHERE channel_id = $1
+    let rows = select!(
+        "messages::after",
+        "WHERE channel_id = $1
            AND number > greatest($2, (
                SELECT e.number FROM messages e
                WHERE $9::timestamptz IS NOT NULL AND e.channel_id = $1 AND e.created_at <= $9
@@ -115,7 +126,7 @@ async fn after(
            AND ($3 OR sender = $4 OR recipients IS NULL OR $5 OR $4 = ANY (recipients))
            AND ($3 OR sender = $4 OR NOT (expired OR waits AND expires_at <= $6))
            AND ($7::text IS NULL OR recipient = $7 OR recipients IS NULL OR $7 = ANY (recipients))
-         ORDER BY number LIMIT $8"#,
+         ORDER BY number LIMIT $8",
         channel.id.uuid(),
         number.max(channel.floor()),
         viewer.manages,
@@ -138,19 +149,13 @@ async fn newest(
     filter: &Filter,
     now: Timestamp,
 ) -> Outcome<Vec<Row>> {
-    let mut rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::newest
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states m
-         WHERE channel_id = $1 AND number > $2
+    let mut rows = select!(
+        "messages::newest",
+        "WHERE channel_id = $1 AND number > $2
            AND ($3 OR sender = $4 OR recipients IS NULL OR $5 OR $4 = ANY (recipients))
            AND ($3 OR sender = $4 OR NOT (expired OR waits AND expires_at <= $6))
            AND ($7::text IS NULL OR recipient = $7 OR recipients IS NULL OR $7 = ANY (recipients))
-         ORDER BY number DESC LIMIT $8"#,
+         ORDER BY number DESC LIMIT $8",
         channel.id.uuid(),
         channel.floor(),
         viewer.manages,
@@ -186,15 +191,10 @@ pub(crate) async fn load_all(
     ids: &[(ChannelId, MessageId)],
     now: Timestamp,
 ) -> Outcome<Vec<Message>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::load_all
-         SELECT m.id AS "id!", m.number AS "number!", m.seq AS "seq!", m.channel_id AS "channel_id!",
-                m.intent_id AS "intent_id!", sender AS "sender!", recipient, recipients,
-                message_type AS "message_type!", correlation_id, payload AS "payload!", metadata,
-                created_at AS "created_at!", expires_at, read_at, expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM UNNEST($1::uuid[], $2::bigint[], $3::uuid[]) AS k (channel_id, number, id)
-         JOIN message_states m ON m.channel_id = k.channel_id AND m.number = k.number AND m.id = k.id"#,
+    let rows = select!(
+        "messages::load_all",
+        "JOIN UNNEST($1::uuid[], $2::bigint[], $3::uuid[]) AS k (channel_id, number, id)
+         ON m.channel_id = k.channel_id AND m.number = k.number AND m.id = k.id",
         &ids.iter().map(|(channel, _)| channel.uuid()).collect::<Vec<_>>(),
         &ids.iter().map(|(_, id)| i64::from(id.number())).collect::<Vec<_>>(),
         &ids.iter().map(|(_, id)| id.uuid()).collect::<Vec<_>>()
@@ -212,14 +212,9 @@ pub(crate) async fn of_line(
     end: i64,
     limit: i64,
 ) -> Outcome<Vec<(Place, Row)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::of_line
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"#,
+    let rows = select!(
+        "messages::of_line",
+        "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
         intent.uuid(),
         after,
         end,
@@ -237,16 +232,10 @@ pub(crate) async fn of_house(
     horizon: i64,
     limit: i64,
 ) -> Outcome<Vec<(Place, Row)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::of_house
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states
-         WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
-         ORDER BY xid, intent_id, seq LIMIT $5"#,
+    let rows = select!(
+        "messages::of_house",
+        "WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
+         ORDER BY xid, intent_id, seq LIMIT $5",
         place.xid,
         place.intent_id.uuid(),
         place.seq,
@@ -260,15 +249,10 @@ pub(crate) async fn of_house(
 
 /// The messages at these places.
 pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Row)>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::at
-         SELECT id AS "id!", number AS "number!", m.seq AS "seq!", channel_id AS "channel_id!",
-                m.intent_id AS "intent_id!", sender AS "sender!", recipient, recipients,
-                message_type AS "message_type!", correlation_id, payload AS "payload!", metadata,
-                created_at AS "created_at!", expires_at, read_at, expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
-         JOIN message_states m ON m.intent_id = k.intent_id AND m.seq = k.seq"#,
+    let rows = select!(
+        "messages::at",
+        "JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
+         ON m.intent_id = k.intent_id AND m.seq = k.seq",
         &places.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
         &places.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()
     )
@@ -284,15 +268,9 @@ pub(crate) async fn responses(
     request: MessageId,
     now: Timestamp,
 ) -> Outcome<Vec<Message>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- messages::responses
-         SELECT id AS "id!", number AS "number!", seq AS "seq!", channel_id AS "channel_id!", intent_id AS "intent_id!",
-                sender AS "sender!", recipient, recipients, message_type AS "message_type!", correlation_id,
-                payload AS "payload!", metadata, created_at AS "created_at!", expires_at, read_at,
-                expired AS "expired!", waits AS "waits!", xid AS "xid!"
-         FROM message_states
-         WHERE channel_id = $1 AND correlation_id = $2 AND message_type = 'response' ORDER BY number"#,
+    let rows = select!(
+        "messages::responses",
+        "WHERE channel_id = $1 AND correlation_id = $2 AND message_type = 'response' ORDER BY number",
         channel_id.uuid(),
         request.uuid()
     )

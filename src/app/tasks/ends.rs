@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 
 use super::{links, rows};
 use crate::app::lines::Line;
+use crate::app::rounds::round;
 use crate::app::{Ctx, Outcome, Tx, agents, channels, plans, seats};
 
 /// Writes tasks that have gone on, records what is to be told, and does what follows, within a deed that holds the
@@ -219,25 +220,27 @@ pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         due.entry(intent).or_default().push(id);
     }
     drop(connection);
-    let mut done = 0;
-    for (intent, ids) in due {
-        let mut tx = ctx.begin(&[intent]).await?;
-        let mut line = Line::open(&mut tx, intent, None, ctx.now()).await?;
-        let tasks = rows::load_all(&mut tx, &ids).await?;
-        let courses: Vec<Course> = tasks
-            .into_iter()
-            .map(|task| Course::begin(task, line.now()))
-            // Another server was faster, or somebody went on with it.
-            .filter(|course| !course.told.is_empty())
-            .collect();
-        if courses.is_empty() {
-            continue;
-        }
-        done += courses.len() as u64;
-        settle(&mut tx, ctx, &mut line, HOUSE, courses).await?;
-        line.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.news(intent);
+    round(due.into_iter().map(|(intent, ids)| pass_time_on(ctx, intent, ids))).await
+}
+
+/// As [`pass_time`], with these tasks of one intent.
+async fn pass_time_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent]).await?;
+    let mut line = Line::open(&mut tx, intent, None, ctx.now()).await?;
+    let tasks = rows::load_all(&mut tx, &ids).await?;
+    let courses: Vec<Course> = tasks
+        .into_iter()
+        .map(|task| Course::begin(task, line.now()))
+        // Another server was faster, or somebody went on with it.
+        .filter(|course| !course.told.is_empty())
+        .collect();
+    if courses.is_empty() {
+        return Ok(0);
     }
+    let done = courses.len() as u64;
+    settle(&mut tx, ctx, &mut line, HOUSE, courses).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent);
     Ok(done)
 }

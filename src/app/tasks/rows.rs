@@ -9,6 +9,22 @@ use uuid::Uuid;
 use super::Filter;
 use crate::app::{AppError, Outcome, unknown};
 
+/// Reads whole tasks: the query's name, and what follows its `FROM tasks`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
+                    assigned_agent, claims, claimed_at, capabilities_required, depends_on, retry_policy, timeout_seconds,
+                    attempt, max_attempts, permissions, memory_policy, requires_tools, blocked_reason, error, metadata,
+                    version, created_by, created_at, started_at, completed_at, due_at
+             FROM tasks " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 struct Row {
     id: Uuid,
     intent_id: Uuid,
@@ -104,18 +120,8 @@ pub(crate) async fn load(conn: &mut PgConnection, id: TaskId) -> Outcome<Option<
 
 /// These tasks as they are stored, in the order of their age.
 pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<Task>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- tasks::load_all
-         SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
-                assigned_agent, claims, claimed_at, capabilities_required, depends_on, retry_policy, timeout_seconds,
-                attempt, max_attempts, permissions, memory_policy, requires_tools, blocked_reason, error, metadata,
-                version, created_by, created_at, started_at, completed_at, due_at
-         FROM tasks WHERE id = ANY($1) ORDER BY id",
-        &uuids(ids)
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows =
+        select!("tasks::load_all", "WHERE id = ANY($1) ORDER BY id", &uuids(ids)).fetch_all(conn).await?;
     rows.into_iter().map(Task::try_from).collect()
 }
 
@@ -130,54 +136,42 @@ pub(crate) async fn page(
     let open = filter.status.is_some_and(|status| !status.is_terminal());
     let rows = if open {
         // What is over never is in such a status again: not looked at, however much of it there is.
-        sqlx::query_as!(
-            Row,
-            "-- tasks::page_of_open
-         SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
-                assigned_agent, claims, claimed_at, capabilities_required, depends_on, retry_policy, timeout_seconds,
-                attempt, max_attempts, permissions, memory_policy, requires_tools, blocked_reason, error, metadata,
-                version, created_by, created_at, started_at, completed_at, due_at
-         FROM tasks
-         WHERE intent_id = $1
+        select!(
+            "tasks::page_of_open",
+            "WHERE intent_id = $1
            AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked')
            AND ($2::text IS NULL OR CASE WHEN due_at <= $7 THEN due_status ELSE status END = $2)
            AND ($3::text IS NULL OR assigned_agent = $3)
            AND ($4::uuid IS NULL OR plan_id = $4)
          ORDER BY id LIMIT $5 OFFSET $6",
-        intent_id.uuid(),
-        filter.status.map(TaskStatus::as_str),
-        filter.assigned_agent,
-        filter.plan_id.map(PlanId::uuid),
-        i64::from(filter.limit),
-        i64::from(filter.offset),
-        now
-    )
-    .fetch_all(conn)
-    .await?
+            intent_id.uuid(),
+            filter.status.map(TaskStatus::as_str),
+            filter.assigned_agent,
+            filter.plan_id.map(PlanId::uuid),
+            i64::from(filter.limit),
+            i64::from(filter.offset),
+            now
+        )
+        .fetch_all(conn)
+        .await?
     } else {
-        sqlx::query_as!(
-        Row,
-        "-- tasks::page
-         SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
-                assigned_agent, claims, claimed_at, capabilities_required, depends_on, retry_policy, timeout_seconds,
-                attempt, max_attempts, permissions, memory_policy, requires_tools, blocked_reason, error, metadata,
-                version, created_by, created_at, started_at, completed_at, due_at
-         FROM tasks
-         WHERE intent_id = $1
+        select!(
+            "tasks::page",
+            "WHERE intent_id = $1
            AND ($2::text IS NULL OR CASE WHEN due_at <= $7 THEN due_status ELSE status END = $2)
            AND ($3::text IS NULL OR assigned_agent = $3)
            AND ($4::uuid IS NULL OR plan_id = $4)
          ORDER BY id LIMIT $5 OFFSET $6",
-        intent_id.uuid(),
-        filter.status.map(TaskStatus::as_str),
-        filter.assigned_agent,
-        filter.plan_id.map(PlanId::uuid),
-        i64::from(filter.limit),
-        i64::from(filter.offset),
-        now
-    )
-    .fetch_all(conn)
-    .await?
+            intent_id.uuid(),
+            filter.status.map(TaskStatus::as_str),
+            filter.assigned_agent,
+            filter.plan_id.map(PlanId::uuid),
+            i64::from(filter.limit),
+            i64::from(filter.offset),
+            now
+        )
+        .fetch_all(conn)
+        .await?
     };
     rows.into_iter().map(Task::try_from).collect()
 }
