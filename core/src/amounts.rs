@@ -33,15 +33,27 @@ impl Amount {
     /// # Errors
     /// It has more digits than an amount can have.
     pub fn of_json(number: &serde_json::Number) -> Result<Self, NotAnAmount> {
-        let text = number.to_string();
+        Self::written(&number.to_string())
+    }
+
+    /// Reads a number from the JSON text that it stands in, to its last digit; a number in quotes too, as clients write
+    /// that keep money out of binary fractions.
+    ///
+    /// # Errors
+    /// It is no number, or has more digits than an amount can have.
+    pub fn written(json: &str) -> Result<Self, NotAnAmount> {
+        let text = json.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(json);
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_e| NotAnAmount)?),
-            None => (text.as_str(), 0),
+            None => (text, 0),
         };
         let (negative, digits) = match mantissa.strip_prefix('-') {
             Some(digits) => (true, digits),
             None => (false, mantissa),
         };
+        if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            return Err(NotAnAmount);
+        }
         let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
         let shifted = shift(whole, part, exponent).ok_or(NotAnAmount)?;
         let amount: Self = shifted.parse()?;

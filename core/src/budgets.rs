@@ -85,18 +85,15 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether a child may have this budget when its parent has `remaining` (§9.4): no currency above what is left, and
-    /// none that the parent's is silent about. A child without a budget under a parent with one would be unlimited.
+    /// Whether a child may have this budget when its parent has `remaining` (§9.4): no currency above what is left, and none
+    /// that a parent with a budget is silent about. What the child is silent about stays bounded, because its costs are its
+    /// parent's too.
     ///
     /// # Errors
     /// The currency that goes beyond.
     pub fn within(&self, remaining: &Self) -> Result<(), String> {
         if remaining.is_unlimited() {
             return Ok(());
-        }
-        let missing = remaining.0.keys().find(|currency| !self.0.contains_key(*currency));
-        if let Some(currency) = missing {
-            return Err(currency.clone());
         }
         let beyond = |(currency, amount): &(&String, &Amount)| {
             remaining.0.get(*currency).is_none_or(|left| *amount > left)

@@ -152,6 +152,18 @@ id_types! {
     EndpointId = "sub";
     /// One attempt at a delivery to an endpoint.
     AttemptId = "att";
+    /// A job, ARCP §7.
+    JobId = "job";
+    /// A session, ARCP §6: over a socket, over stdio, or that of one job submitted over REST.
+    SessionId = "sess";
+    /// A streamed result, ARCP §8.4.
+    ResultId = "res";
+    /// A provisioned credential, ARCP §9.8.
+    CredentialId = "cred";
+    /// A process that runs jobs.
+    WorkerId = "wrk";
+    /// An amount of a job's budget that is set aside before it is spent.
+    ReservationId = "rsv";
 }
 
 /// Bits of chance in an id; the first 10 of a ULID's 80 carry the microseconds that its milliseconds leave out. Lists are
@@ -180,6 +192,7 @@ macro_rules! minted {
 
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
+minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

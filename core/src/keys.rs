@@ -39,6 +39,15 @@ pub enum Scope {
     /// Register agents, send heartbeats, change their status.
     #[serde(rename = "agents:write")]
     AgentsWrite,
+    /// Read one's jobs, their events and results.
+    #[serde(rename = "jobs:read")]
+    JobsRead,
+    /// Submit and cancel jobs.
+    #[serde(rename = "jobs:write")]
+    JobsWrite,
+    /// Register agents that run jobs, and run them.
+    #[serde(rename = "jobs:work")]
+    JobsWork,
     /// Manage principals, keys and the access of every intent.
     #[serde(rename = "admin")]
     Admin,
@@ -46,13 +55,16 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::IntentsRead,
         Self::IntentsWrite,
         Self::ChannelsRead,
         Self::ChannelsWrite,
         Self::AgentsRead,
         Self::AgentsWrite,
+        Self::JobsRead,
+        Self::JobsWrite,
+        Self::JobsWork,
         Self::Admin,
     ];
 
@@ -72,6 +84,9 @@ impl Scope {
             Self::ChannelsWrite => "channels:write",
             Self::AgentsRead => "agents:read",
             Self::AgentsWrite => "agents:write",
+            Self::JobsRead => "jobs:read",
+            Self::JobsWrite => "jobs:write",
+            Self::JobsWork => "jobs:work",
             Self::Admin => "admin",
         }
     }

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::faults::Fault;
 use crate::leases::Lease;
 
 macro_rules! codes {
@@ -107,6 +108,32 @@ codes! {
     NoRecipient = "no_recipient";
     /// The transition is not one that the state machine has (RFC-0001 with the strict setting, RFC-0012).
     InvalidTransition = "invalid_transition";
+    /// The lease does not cover it, or it is not the caller's to do (ARCP §9.3).
+    PermissionDenied = "PERMISSION_DENIED";
+    /// A child asked for more than its parent has (ARCP §9.4).
+    LeaseSubsetViolation = "LEASE_SUBSET_VIOLATION";
+    /// There is no such job, or it is not visible to the caller.
+    JobNotFound = "JOB_NOT_FOUND";
+    /// The job's idempotency key was used for another job (ARCP §7.2).
+    DuplicateKey = "DUPLICATE_KEY";
+    /// No agent of this name runs jobs.
+    AgentNotAvailable = "AGENT_NOT_AVAILABLE";
+    /// The agent has no such version.
+    AgentVersionNotAvailable = "AGENT_VERSION_NOT_AVAILABLE";
+    /// The job was cancelled; nothing is allowed to it any more.
+    Cancelled = "CANCELLED";
+    /// The job's lease has run out (ARCP §9.5).
+    LeaseExpired = "LEASE_EXPIRED";
+    /// A counter of the job's budget has too little left (ARCP §9.6).
+    BudgetExhausted = "BUDGET_EXHAUSTED";
+    /// What was missed is no longer kept, or the token is not the last one (ARCP §6.3).
+    ResumeWindowExpired = "RESUME_WINDOW_EXPIRED";
+    /// The job is no longer this worker's: its claim ran out or was given back. Drop the job.
+    ClaimLost = "CLAIM_LOST";
+    /// The job is over.
+    JobEnded = "JOB_ENDED";
+    /// A streamed result, or one of its chunks, is over its limit (ARCP §14).
+    ResultTooLarge = "RESULT_TOO_LARGE";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.
@@ -115,6 +142,36 @@ codes! {
     Unavailable = "unavailable";
     /// A defect of the server; the request id finds it in the log.
     Internal = "internal";
+}
+
+impl Code {
+    /// The one of ARCP's codes (§12) that says the same: clients of its sockets drop every other (contract 3).
+    #[must_use]
+    pub fn fault(self) -> Fault {
+        match self {
+            Self::Unauthenticated => Fault::Unauthenticated,
+            Self::ScopeMissing
+            | Self::MayNotActAs
+            | Self::Forbidden
+            | Self::AccessClosed
+            | Self::NotAMember
+            | Self::TooManyStreams
+            | Self::PermissionDenied => Fault::PermissionDenied,
+            Self::NotFound | Self::JobNotFound => Fault::JobNotFound,
+            Self::DuplicateKey | Self::IdempotencyMismatch => Fault::DuplicateKey,
+            Self::LeaseSubsetViolation => Fault::LeaseSubsetViolation,
+            Self::AgentNotAvailable => Fault::AgentNotAvailable,
+            Self::AgentVersionNotAvailable => Fault::AgentVersionNotAvailable,
+            Self::Cancelled => Fault::Cancelled,
+            Self::LeaseExpired => Fault::LeaseExpired,
+            Self::BudgetExhausted => Fault::BudgetExhausted,
+            Self::ResumeWindowExpired => Fault::ResumeWindowExpired,
+            Self::RateLimited | Self::Unavailable | Self::Internal | Self::ResultTooLarge => {
+                Fault::InternalError
+            }
+            _ => Fault::InvalidRequest,
+        }
+    }
 }
 
 /// One thing that is wrong in a body: where, what kind of fault, and what would be right.

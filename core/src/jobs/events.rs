@@ -1,0 +1,301 @@
+//! Job events as workers hand them in (ARCP §8): which kinds there are, what their bodies must have, and what they mean to
+//! the runtime. Bodies are kept and passed on as they were written.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::amounts::Amount;
+use crate::chunks::{CHUNK_BYTES, Chunk, Encoding};
+use crate::limits::{NAME_BYTES, PAYLOAD_BYTES};
+use crate::refusal::{Code, FieldError, Refusal};
+
+/// Events in one request.
+pub const EVENTS: usize = 1_000;
+
+/// The kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A line of a log.
+    Log,
+    /// What the agent thinks.
+    Thought,
+    /// A tool is about to be called.
+    ToolCall,
+    /// What came of it.
+    ToolResult,
+    /// Where the job stands, in the agent's words.
+    Status,
+    /// A number; costs are `cost.*`.
+    Metric,
+    /// Something that was made.
+    ArtifactRef,
+    /// A part is given to another agent.
+    Delegate,
+    /// How far it is.
+    Progress,
+    /// A part of a streamed result.
+    ResultChunk,
+    /// A vendor's own.
+    Vendor,
+}
+
+impl Kind {
+    /// Reads a kind: one of §8.2, or `x-vendor.<vendor>.<kind>`.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "log" => Self::Log,
+            "thought" => Self::Thought,
+            "tool_call" => Self::ToolCall,
+            "tool_result" => Self::ToolResult,
+            "status" => Self::Status,
+            "metric" => Self::Metric,
+            "artifact_ref" => Self::ArtifactRef,
+            "delegate" => Self::Delegate,
+            "progress" => Self::Progress,
+            "result_chunk" => Self::ResultChunk,
+            _ => {
+                let (vendor, kind) = word.strip_prefix("x-vendor.")?.split_once('.')?;
+                let short = word.len() <= NAME_BYTES && !word.chars().any(char::is_control);
+                return (short && !vendor.is_empty() && !kind.is_empty()).then_some(Self::Vendor);
+            }
+        })
+    }
+
+    /// The feature without which a session must not be sent it (§6.2).
+    #[must_use]
+    pub fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::Progress => Some("progress"),
+            Self::ResultChunk => Some("result_chunk"),
+            _ => None,
+        }
+    }
+}
+
+/// What an event means to the runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meaning {
+    /// Nothing: it is passed on.
+    Plain,
+    /// Something was spent (§9.6).
+    Cost {
+        /// In what.
+        currency: String,
+        /// How much.
+        amount: Amount,
+        /// What was set aside for it.
+        reservation: Option<String>,
+    },
+    /// A tool is about to be called: needs authority.
+    ToolCall {
+        /// Which.
+        tool: String,
+        /// Which call, for the answer.
+        call_id: Option<String>,
+    },
+    /// A part is given to another agent: needs authority.
+    Delegate {
+        /// Which.
+        agent: String,
+        /// Which delegation, for the answer.
+        call_id: Option<String>,
+    },
+    /// A part of the result.
+    Chunk {
+        /// Of which.
+        result_id: String,
+        /// Its number.
+        chunk_seq: u32,
+        /// How it is written.
+        encoding: Encoding,
+        /// Bytes as it is written.
+        written: usize,
+        /// Bytes as it is meant.
+        decoded: usize,
+        /// Whether others follow.
+        more: bool,
+    },
+}
+
+impl Meaning {
+    /// The chunk, if it is one.
+    #[must_use]
+    pub fn chunk(&self) -> Option<Chunk<'_>> {
+        let Self::Chunk { result_id, chunk_seq, encoding, written, decoded, more } = self else {
+            return None;
+        };
+        Some(Chunk {
+            result_id,
+            chunk_seq: *chunk_seq,
+            encoding: *encoding,
+            written: *written,
+            decoded: *decoded,
+            more: *more,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct MetricBody<'a> {
+    name: Option<String>,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+    unit: Option<String>,
+    reservation_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct CallBody {
+    tool: Option<String>,
+    name: Option<String>,
+    agent: Option<String>,
+    call_id: Option<String>,
+    tool_call_id: Option<String>,
+    delegate_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ProgressBody {
+    current: Option<f64>,
+    total: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct ChunkBody {
+    result_id: Option<String>,
+    chunk_seq: Option<u32>,
+    data: Option<String>,
+    encoding: Option<Encoding>,
+    more: Option<bool>,
+}
+
+/// Checks the `index`th event of a request and says what it means.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] with the member at fault; [`Code::TooLarge`]; [`Code::ResultTooLarge`] for a chunk.
+pub fn check(index: usize, kind: Kind, body: &RawValue) -> Result<Meaning, Refusal> {
+    let at = At(index);
+    let text = body.get();
+    if !text.starts_with('{') {
+        return Err(at.wrong("body", "must be a JSON object"));
+    }
+    if kind == Kind::ResultChunk {
+        return chunk(at, text);
+    }
+    if text.len() > PAYLOAD_BYTES {
+        let message = format!(
+            "`events[{index}].body` has more than {PAYLOAD_BYTES} bytes. Store it elsewhere and refer to it."
+        );
+        return Err(Refusal::field(Code::TooLarge, "events", "too_long", message));
+    }
+    match kind {
+        Kind::Metric => metric(at, text),
+        Kind::ToolCall => {
+            let said: CallBody = at.read(text)?;
+            let tool = said.tool.or(said.name).ok_or_else(|| at.missing("tool"))?;
+            Ok(Meaning::ToolCall { tool, call_id: said.call_id.or(said.tool_call_id) })
+        }
+        Kind::Delegate => {
+            let said: CallBody = at.read(text)?;
+            let agent = said.agent.ok_or_else(|| at.missing("agent"))?;
+            Ok(Meaning::Delegate { agent, call_id: said.delegate_id.or(said.call_id) })
+        }
+        Kind::Progress => {
+            let said: ProgressBody = at.read(text)?;
+            let current = said.current.ok_or_else(|| at.missing("current"))?;
+            if current < 0.0 || said.total.is_some_and(|total| total < 0.0) {
+                return Err(at.wrong("current", "must not be below zero (ARCP §8.2.1)"));
+            }
+            Ok(Meaning::Plain)
+        }
+        _ => Ok(Meaning::Plain),
+    }
+}
+
+fn metric(at: At, text: &str) -> Result<Meaning, Refusal> {
+    let said: MetricBody<'_> = at.read(text)?;
+    let name = said.name.ok_or_else(|| at.missing("name"))?;
+    let value = said.value.ok_or_else(|| at.missing("value"))?;
+    // What the runtime itself reports of a budget is no cost, whoever says it.
+    let costs = name.starts_with("cost.") && name != "cost.budget.remaining";
+    let Some(currency) = said.unit.filter(|_| costs) else { return Ok(Meaning::Plain) };
+    let amount =
+        Amount::written(value.get()).map_err(|e| at.wrong("value", &format!("is no amount: it {e}")))?;
+    if amount.is_negative() {
+        return Err(at.wrong("value", "must not be below zero: a cost gives nothing back (ARCP §9.6)"));
+    }
+    Ok(Meaning::Cost { currency, amount, reservation: said.reservation_id })
+}
+
+fn chunk(at: At, text: &str) -> Result<Meaning, Refusal> {
+    let said: ChunkBody = at.read(text)?;
+    let data = said.data.ok_or_else(|| at.missing("data"))?;
+    let encoding = said.encoding.ok_or_else(|| at.missing("encoding"))?;
+    let result_id = said.result_id.ok_or_else(|| at.missing("result_id"))?;
+    if result_id.is_empty() || result_id.len() > NAME_BYTES || result_id.chars().any(char::is_control) {
+        return Err(at.wrong("result_id", "must be a short text"));
+    }
+    let decoded = match encoding {
+        Encoding::Utf8 => data.len(),
+        Encoding::Base64 => decoded_bytes(&data).ok_or_else(|| at.wrong("data", "is no base64"))?,
+    };
+    if text.len() > CHUNK_BYTES + NAME_BYTES * 2 {
+        let message =
+            format!("`events[{}]`: a chunk has at most {CHUNK_BYTES} bytes. Send smaller ones.", at.0);
+        return Err(Refusal::new(Code::ResultTooLarge, message));
+    }
+    Ok(Meaning::Chunk {
+        result_id,
+        chunk_seq: said.chunk_seq.ok_or_else(|| at.missing("chunk_seq"))?,
+        encoding,
+        written: text.len(),
+        decoded,
+        more: said.more.ok_or_else(|| at.missing("more"))?,
+    })
+}
+
+/// Bytes that a base64 text stands for; `None` when it is none. With padding, as RFC 4648 has it.
+fn decoded_bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches('=');
+    let padding = text.len() - digits.len();
+    let lawful = digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/');
+    (lawful
+        && padding <= 2
+        && text.len().is_multiple_of(4)
+        && (padding == 0) == digits.len().is_multiple_of(4))
+    .then_some(digits.len() * 3 / 4)
+}
+
+/// Which event of a request is at fault.
+#[derive(Clone, Copy)]
+struct At(usize);
+
+impl At {
+    fn read<'a, T: Deserialize<'a>>(self, text: &'a str) -> Result<T, Refusal> {
+        serde_json::from_str(text).map_err(|e| {
+            let said = e.to_string();
+            self.wrong("body", said.split(" at line ").next().unwrap_or("has the wrong shape"))
+        })
+    }
+
+    fn missing(self, member: &str) -> Refusal {
+        self.wrong(member, "is missing")
+    }
+
+    fn wrong(self, member: &str, what: &str) -> Refusal {
+        let mut refusal = Refusal::new(
+            Code::InvalidRequest,
+            format!(
+                "`{member}` of the event at place {} is wrong: {what}. Nothing of the request was kept.",
+                self.0
+            ),
+        );
+        refusal.errors = vec![FieldError {
+            kind: if what == "is missing" { "missing" } else { "value" }.to_owned(),
+            loc: ["body", "events", &self.0.to_string(), member].map(str::to_owned).to_vec(),
+            msg: what.to_owned(),
+        }];
+        refusal
+    }
+}
