@@ -163,9 +163,10 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, body: Body<ClaimBody>) -> 
         max: said.max.unwrap_or(1),
         wait: wait(said.wait_sec)?,
     };
-    let _place = match ask.wait.is_zero() {
-        true => None,
-        false => Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?),
+    let _place = if ask.wait.is_zero() {
+        None
+    } else {
+        Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
     };
     let claiming = jobs::claim(&doors.ctx, &asker.caller, ask);
     let claimed = tokio::select! {

@@ -36,7 +36,7 @@ async fn a_streamed_result_is_put_together() {
     let end = json!({ "result_id": result, "summary": "30 lines" });
     run.hand.tell(&run.job, "result", end).await.ok();
     let reply = run.client.get(&format!("/jobs/{}/result", id(&run.job))).await;
-    let expected: String = (0..30).map(|n| format!("line {n}\n")).collect();
+    let expected = (0..30).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n") + "\n";
     assert_eq!(reply.text, expected);
     assert_eq!(reply.header("content-length"), expected.len().to_string());
     let job = run.client.get(&format!("/jobs/{}", id(&run.job))).await.ok();
