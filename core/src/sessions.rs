@@ -17,6 +17,9 @@ pub mod wire;
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
 use crate::clock::Timestamp;
 use crate::ids::{Chance, JobId};
 
@@ -95,4 +98,33 @@ impl What {
             Self::Error => "job.error",
         }
     }
+}
+
+/// Bytes of a streamed result that a session which takes no chunks is handed inline; a larger one it is told the name of
+/// (contract 9, decision 4).
+pub const INLINE_BYTES: u64 = 256 * 1024;
+
+#[derive(Deserialize)]
+struct Streamed {
+    result_id: String,
+    #[serde(default)]
+    result_size: u64,
+}
+
+/// The name of the streamed result that a `job.result` ends, when it is small enough to be handed over inline.
+#[must_use]
+pub fn small_stream(payload: &str) -> Option<String> {
+    let said: Streamed = serde_json::from_str(payload).ok()?;
+    (said.result_size <= INLINE_BYTES).then_some(said.result_id)
+}
+
+/// A `job.result` with a streamed text in the place of its name. `None` when it is none, or too large after all.
+#[must_use]
+pub fn inlined(payload: &str, bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= INLINE_BYTES)?;
+    let mut said: Map<String, Value> = serde_json::from_str(payload).ok()?;
+    said.remove("result_id")?;
+    said.remove("result_size");
+    said.insert("result".to_owned(), Value::String(text));
+    serde_json::to_string(&said).ok()
 }

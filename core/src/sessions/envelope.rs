@@ -92,6 +92,8 @@ pub struct Hello {
     pub no_agents: bool,
     /// The session that it comes back to.
     pub resume: Option<Resume>,
+    /// Whether it came as a `session.resume`, which says no more than what it takes to come back.
+    pub bare: bool,
 }
 
 /// What a client that comes back presents.
@@ -290,6 +292,7 @@ fn hello(payload: Option<&RawValue>) -> Result<Hello, String> {
         features: words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         no_agents: member("agents").is_some_and(Vec::is_empty),
         resume: resume.map_err(|e| format!("`resume` cannot be used: {e}."))?,
+        bare: false,
     })
 }
 
@@ -297,7 +300,7 @@ fn resume(payload: Option<&RawValue>) -> Result<Hello, String> {
     // What a hello may have besides is taken here too.
     let hello = hello(payload)?;
     let resume: Resume = shaped(payload)?;
-    Ok(Hello { resume: Some(resume), ..hello })
+    Ok(Hello { resume: Some(resume), bare: true, ..hello })
 }
 
 #[derive(Deserialize)]

@@ -88,7 +88,7 @@ impl Numbering {
             if self.chunks.contains_key(&chunk.result_id) && chunk.chunk_seq > 0
                 || event.body.len() + AROUND > self.most
             {
-                return self.cut(&event, chunk);
+                return self.cut(&event, &chunk);
             }
             self.chunks.remove(&chunk.result_id);
             return vec![event];
@@ -96,7 +96,7 @@ impl Numbering {
         if event.body.len() + AROUND <= self.most { vec![event] } else { vec![too_long(event)] }
     }
 
-    fn cut(&mut self, event: &Delivery, chunk: Chunk) -> Vec<Delivery> {
+    fn cut(&mut self, event: &Delivery, chunk: &Chunk) -> Vec<Delivery> {
         let next = self.chunks.entry(chunk.result_id.clone()).or_insert(chunk.chunk_seq);
         if chunk.chunk_seq == 0 {
             *next = 0;
