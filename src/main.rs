@@ -16,7 +16,12 @@ fn main() -> std::process::ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(run(arguments)),
+        Ok(runtime) => {
+            let done = runtime.block_on(run(arguments));
+            // Everything has ended in order; what may still read from a terminal cannot be told to stop.
+            runtime.shutdown_background();
+            done
+        }
         Err(e) => Err(e.into()),
     };
     match done {
