@@ -30,7 +30,7 @@ pub const SENT_BYTES: usize = 1_000_000;
 /// Bytes of a line on stdio: some clients die of one of 64 KiB (contract 2).
 pub const LINE_BYTES: usize = 60_000;
 /// Jobs that one session may be subscribed to.
-pub const FOLLOWS: usize = 1_000;
+pub const FOLLOWS: i64 = 1_000;
 /// Jobs of one page of a list, at the most, and when nothing is said.
 pub const PAGE: u32 = 1_000;
 /// See [`PAGE`].

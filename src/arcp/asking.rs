@@ -132,7 +132,7 @@ impl Desk {
             match self.follow(job.id, Since::End).await {
                 Ok(_) => followed = Some(job.id),
                 Err(failure) => {
-                    tracing::debug!(error = %failure, "a job that was submitted again is not followed")
+                    tracing::debug!(error = %failure, "a job that was submitted again is not followed");
                 }
             }
         }

@@ -86,7 +86,8 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
         }
     };
     let _too_slow = timeout(STALL, mouth.end(ending)).await;
-    talk.leave().await;
+    // What comes once is not carried along all the time.
+    Box::pin(talk.leave()).await;
 }
 
 /// The future, if there is one; else nothing ever.

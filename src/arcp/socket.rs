@@ -64,8 +64,7 @@ fn open(doors: web::Data<Doors>, request: &HttpRequest, body: web::Payload) -> R
     let frames =
         frames.max_frame_size(FRAME_BYTES).aggregate_continuations().max_continuation_size(FRAME_BYTES);
     let tasks = doors.tasks.clone();
-    let talk = converse(doors.into_inner(), line, Socket(frames), Voice(session));
-    tasks.spawn_here("arcp session", talk);
+    tasks.spawn_here("arcp session", converse(doors.into_inner(), line, Socket(frames), Voice(session)));
     Ok(response)
 }
 
@@ -117,16 +116,15 @@ impl Mouth for Voice {
 
     async fn end(self, how: Ending) {
         let (code, why) = match how {
-            Ending::Done => (CloseCode::Normal, "closed"),
+            // Who is gone does not hear it.
+            Ending::Done | Ending::Gone => (CloseCode::Normal, "closed"),
             Ending::Refused => (CloseCode::Policy, "UNAUTHENTICATED, or not allowed"),
             Ending::Silent => (CloseCode::Policy, "HEARTBEAT_LOST"),
             Ending::Broken => (CloseCode::Size, "the frame cannot be read"),
             Ending::Taken => (CloseCode::Normal, "resumed on another connection"),
             Ending::Idle => (CloseCode::Normal, "nothing has happened for a long time"),
             Ending::Restart => (CloseCode::Restart, "the server restarts: resume"),
-            Ending::Gone => (CloseCode::Normal, "closed"),
         };
-        // Who is gone does not hear it.
         let _gone = self.0.close(Some(CloseReason { code, description: Some(why.to_owned()) })).await;
     }
 }

@@ -121,7 +121,7 @@ pub async fn follow(
     let until = own.then_some(standing.last_seq);
     let replayed = cursor < standing.last_seq;
     if replayed || !own && !status.is_terminal() {
-        if count(&mut tx, entered.id, job).await? >= FOLLOWS as i64 {
+        if count(&mut tx, entered.id, job).await? >= FOLLOWS {
             let message =
                 format!("The session follows {FOLLOWS} jobs, as many as it may. Unsubscribe from some.");
             return Err(Refusal::new(Code::PermissionDenied, message).into());
@@ -188,7 +188,7 @@ pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
     remove(&mut tx, entered.id, &over).await?;
     counters::save(&mut tx, &[(entered.id, seq)]).await?;
     tx.commit().await?;
-    Ok(new.len() as i64 >= EVENTS)
+    Ok(i64::try_from(new.len()).is_ok_and(|count| count >= EVENTS))
 }
 
 /// The last event of a job that a client has, by a number of the submitting session.
