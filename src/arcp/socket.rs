@@ -28,7 +28,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
         ("dialect" = Option<String>, Query, description = "`strict`, `python`, `ts`, `go` or `legacy`")),
     responses(
         (status = 101, description = "The connection is a WebSocket from here on"),
-        (status = 400, description = "It is no WebSocket, or there is no such dialect", body = crate::http::error::ProblemBody),
+        (status = 422, description = "It is no WebSocket, or there is no such dialect", body = crate::http::error::ProblemBody),
         (status = 503, description = "The server is stopping", body = crate::http::error::ProblemBody)))]
 #[get("/arcp")]
 async fn socket(
