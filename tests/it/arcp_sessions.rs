@@ -1,5 +1,6 @@
 //! Sessions over WebSocket (ARCP §5 to §8; rows W of contract 14): opening, features, heartbeats, lists, cancelling, shapes.
 
+mod crowd;
 mod following;
 mod resuming;
 mod rough;
@@ -302,7 +303,7 @@ async fn a_key_that_is_revoked_ends_its_sessions() {
     admin.post("/principals", json!({ "id": "agent.short", "kind": "agent" })).await.is(201);
     let made = admin.post("/principals/agent.short/keys", json!({})).await.is(201);
     let mut socket = Socket::open(&world, made["key"].as_str().unwrap()).await;
-    let revoked = admin.delete(&format!("/keys/{}", made["id"].as_str().unwrap())).await;
+    let revoked = admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await;
     assert!(revoked.status < 300, "{revoked:?}");
     socket.closed().await;
     // Nor does what it had been given for a resume open anything.

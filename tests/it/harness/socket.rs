@@ -66,7 +66,12 @@ impl Socket {
 
     /// Opens a session.
     pub async fn open_with(world: &World, path: &str, hello: Value) -> Self {
-        let mut socket = Self::connect(world.address, path).await;
+        Self::open_at(world.address, path, hello).await
+    }
+
+    /// Opens a session at an address.
+    pub async fn open_at(address: SocketAddr, path: &str, hello: Value) -> Self {
+        let mut socket = Self::connect(address, path).await;
         socket.features = hello["capabilities"]["features"].clone();
         socket.say("session.hello", hello).await;
         socket.welcome = socket.of("session.welcome").await;
