@@ -73,6 +73,9 @@ struct Talk {
     acking: Option<Pending<()>>,
     acked: Option<i64>,
     keep_at: Instant,
+    /// Whether it is not known yet that the client has the welcome of a session that it took up again, and with it its new
+    /// token.
+    unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
 }
@@ -139,6 +142,7 @@ impl Talk {
             acking: None,
             acked: None,
             keep_at: began + HELLO,
+            unheard: false,
             active_at: began,
             again_at: None,
             doors,
@@ -181,6 +185,8 @@ impl Talk {
 
     /// Takes a step: tells the machine, and does what it says. `Some` when that was the last one.
     async fn take(&mut self, step: Step, mouth: &mut impl Mouth) -> Option<Ending> {
+        self.note_life(&step);
+        let entered = matches!(step, Step::Done(Done::Entered(..)));
         let doing = match step {
             Step::Heard(Heard::Text(text)) => self.machine.hear(self.moment(&self.chance()), &text),
             Step::Heard(Heard::Noise(why)) => self.machine.hear_noise(self.moment(&self.chance()), why),
@@ -223,6 +229,9 @@ impl Talk {
         };
         if let Some(ending) = self.act(doing, mouth).await {
             return Some(ending);
+        }
+        if entered && self.unheard && !mouth.ping().await {
+            return Some(Ending::Gone);
         }
         if self.deaf && self.under_way() == 0 {
             return Some(Ending::Gone);
