@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Done;
@@ -160,11 +162,11 @@ impl Api {
         Err(Failure::Refused { status: status.as_u16(), code, message, request_id })
     }
 
-    async fn body(&self, request: RequestBuilder) -> Result<Value, Failure> {
+    async fn body<T: DeserializeOwned + Default>(&self, request: RequestBuilder) -> Result<T, Failure> {
         let response = self.answer(request).await?;
         let status = response.status();
         if status == StatusCode::NO_CONTENT {
-            return Ok(Value::Null);
+            return Ok(T::default());
         }
         let stranger = |_no_json| Failure::Stranger { url: self.base.clone(), status: status.as_u16() };
         response.json().await.map_err(stranger)
@@ -173,6 +175,20 @@ impl Api {
     /// GET.
     pub(super) async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
         self.body(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// POST of anything that is written as JSON, and read as what is expected: so that numbers stay as they were written.
+    pub(super) async fn ask<T: DeserializeOwned + Default>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Failure> {
+        self.body(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// GET of what may be no JSON, as it comes.
+    pub(super) async fn open(&self, path: &str) -> Result<Response, Failure> {
+        self.answer(self.request(Method::GET, path)).await
     }
 
     /// POST, PUT, PATCH or DELETE.
