@@ -70,8 +70,7 @@ pub(super) async fn run(
         // The sender outlives this, so that the wait ends with the word only.
         let _lost = stopped.wait_for(|stop| *stop == Some(Stop::Lost)).await;
     };
-    let group = running.group;
-    let exited = running.exited.clone();
+    let _guard = Guard { group: running.group, exited: running.exited.clone() };
     let all = async {
         let tells = async {
             let fate = reporter.tell(queue, answers).await;
@@ -80,14 +79,25 @@ pub(super) async fn run(
         };
         tokio::join!(running.live(items, asked), tells).1
     };
-    let fate = tokio::select! {
+    tokio::select! {
         fate = all => fate,
         () = lost => Fate::Lost,
-    };
-    if !exited.is_cancelled() {
-        signal(group, Signal::KILL);
     }
-    fate
+}
+
+/// Leaves nothing of a command behind, however its job ends here.
+struct Guard {
+    group: Option<Pid>,
+    exited: CancellationToken,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Once it has ended, its number may be somebody else's.
+        if !self.exited.is_cancelled() {
+            signal(self.group, Signal::KILL);
+        }
+    }
 }
 
 /// Starts the command, away from the terminal's Ctrl-C, with what it has to know in its environment.

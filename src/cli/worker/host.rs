@@ -221,6 +221,7 @@ impl Host {
         let what = match fate {
             Fate::Done => "is done",
             Fate::Failed => "has failed",
+            Fate::Cancelled => "was called off",
             Fate::Released => "was given back",
             Fate::Lost => "is no longer ours",
         };

@@ -69,6 +69,8 @@ pub(super) enum Fate {
     Done,
     /// It failed.
     Failed,
+    /// It was called off.
+    Cancelled,
     /// It was given back.
     Released,
     /// It is somebody else's, or over: nothing more is said of it.
@@ -237,7 +239,7 @@ impl Reporter<'_> {
             }
             End::Error { code, message, details } => {
                 self.failed(&code, &message, details).await?;
-                return Ok(Fate::Failed);
+                return Ok(if code == "CANCELLED" { Fate::Cancelled } else { Fate::Failed });
             }
             End::Release { reason } => {
                 let body = json!({ "claim_token": claim_token, "reason": reason });
