@@ -3,7 +3,7 @@
     ENTENTE_URL=http://127.0.0.1:8080 ENTENTE_API_KEY=… python3 examples/worker.py
     entente job submit --agent reporter --input '{"lines": 3}' --budget USD:1.00 --lease '{"tool.call":["write"]}' --follow
 
-All that a worker has to do is here. `entente worker` does it for a command in any language.
+All that a worker has to do is here; `entente worker` does it for a command in any language.
 """
 
 import json
@@ -18,17 +18,12 @@ from datetime import datetime, timezone
 URL = os.environ.get("ENTENTE_URL", "http://127.0.0.1:8080") + "/api/v1"
 KEY = os.environ["ENTENTE_API_KEY"]
 AGENT, VERSION = "reporter", "1.0.0"
-
 held = {}  # the jobs that this worker has, by id: the claim's token, and whether the job is to stop
 stopping = threading.Event()
 
 
 class Refused(Exception):
-    """The server said no, and why: the body has a code of ARCP's."""
-
-    def __init__(self, body):
-        super().__init__(body["message"])
-        self.code, self.body = body["code"], body
+    """The server said no: a code of ARCP's, and why."""
 
 
 def call(method, path, body):
@@ -41,7 +36,8 @@ def call(method, path, body):
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as refusal:
             if refusal.code < 500 and refusal.code != 429:
-                raise Refused(json.loads(refusal.read())) from None
+                why = json.loads(refusal.read())
+                raise Refused(why["code"], why["message"]) from None
         except OSError:
             pass  # the server is away: it comes back
         time.sleep(0.5)
@@ -90,7 +86,7 @@ def report(job):
         try:
             job.post("authorize", capability="tool.call", target="write", call_id=f"c{number}")
         except Refused as no:
-            if no.code not in ("PERMISSION_DENIED", "BUDGET_EXHAUSTED"):
+            if no.args[0] not in ("PERMISSION_DENIED", "BUDGET_EXHAUSTED"):
                 raise
             lines = number  # the job lives on: what is there already is the report
             break
