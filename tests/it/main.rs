@@ -51,3 +51,4 @@ mod tasks;
 mod traces;
 mod unauthorized;
 mod webhooks;
+mod worker;
