@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from arcp import ClientInfo, WebSocketTransport
@@ -115,6 +116,11 @@ async def session(url: str, token: str = ADA, resume=None, **options):
         yield client
     finally:
         await client.close()
+
+
+def in_seconds(seconds: float) -> str:
+    """A moment from now, as ARCP writes it."""
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 async def events(handle) -> list[dict]:

@@ -123,6 +123,15 @@ def url():
 
 
 @pytest.fixture(scope="session")
+def served(url):
+    """The same server, with a worker that runs the agents of agents.py."""
+    from arcp_kit import worker
+
+    with worker(url, SERVICE):
+        yield url
+
+
+@pytest.fixture(scope="session")
 def operator(url) -> str:
     """The key that may do everything, for what no agent does."""
     return OPERATORS[url]

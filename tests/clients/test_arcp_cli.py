@@ -2,15 +2,7 @@
 
 import json
 
-import pytest
-from arcp_kit import ADA, cli, rest, worker
-from conftest import SERVICE
-
-
-@pytest.fixture(scope="module")
-def served(url):
-    with worker(url, SERVICE):
-        yield url
+from arcp_kit import ADA, cli, rest
 
 
 def test_submit_prints_the_result(served):

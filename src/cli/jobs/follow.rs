@@ -54,11 +54,10 @@ pub(super) async fn pages(api: &Api, id: &str, after: u64, json: bool) -> Done {
         for event in events {
             show(event, json, &mut screen)?;
         }
-        let seen = events.iter().filter_map(|event| event["event_seq"].as_u64()).max().unwrap_or(last);
-        if seen <= last {
+        if page["has_more"] != true {
             return Ok(());
         }
-        last = seen;
+        last = page["last_event_seq"].as_u64().unwrap_or(last);
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::lines::{self, Said};
+use super::lines::{self, Failed, Said};
 use super::reports::{End, Event, Fate, Item, QUEUE, Reporter, log};
 use super::{Claimed, Stop, moment};
 use crate::cli::remote::Api;
@@ -59,7 +59,7 @@ pub(super) async fn run(
         Ok(child) => Running::new(child, job, manner, told.clone(), stop.subscribe()),
         Err(e) => {
             let message = format!("the command could not be started: {e}");
-            let end = End::Error { code: "INTERNAL_ERROR".to_owned(), message, details: None };
+            let end = End::Error(Failed::with("INTERNAL_ERROR", message));
             // The queue is empty: there is room.
             let _sent = items.send(Item::End(end)).await;
             return reporter.tell(queue, answers).await;
@@ -203,7 +203,7 @@ impl<'a> Running<'a> {
         match *self.stop.borrow() {
             Some(Stop::Cancelled) => {
                 let message = "the job was called off, and its command has stopped".to_owned();
-                return End::Error { code: "CANCELLED".to_owned(), message, details: None };
+                return End::Error(Failed::with("CANCELLED", message));
             }
             Some(Stop::Drained | Stop::Lost) => return End::Release { reason: "the worker stops" },
             None => {}
@@ -222,7 +222,7 @@ impl<'a> Running<'a> {
             said => format!("the command ended with {how}: {said}"),
         };
         let details = status.map(|status| json!({ "exit_code": status.code() }));
-        End::Error { code: "INTERNAL_ERROR".to_owned(), message, details }
+        End::Error(Failed { details, ..Failed::with("INTERNAL_ERROR", message) })
     }
 }
 
@@ -337,7 +337,7 @@ impl Listener<'_> {
         if line.len() >= LINE_BYTES {
             let message =
                 format!("a line of the command's output has more than {LINE_BYTES} bytes: stream the result");
-            return self.end(End::Error { code: "INTERNAL_ERROR".to_owned(), message, details: None }).await;
+            return self.end(End::Error(Failed::with("INTERNAL_ERROR", message))).await;
         }
         match lines::read(line) {
             Said::Event { kind, .. } if line.len() > BODY_BYTES => {
@@ -360,10 +360,7 @@ impl Listener<'_> {
                 };
                 self.end(end).await;
             }
-            Said::Error { code, message, details } => {
-                let code = code.unwrap_or_else(|| "INTERNAL_ERROR".to_owned());
-                self.end(End::Error { code, message, details }).await;
-            }
+            Said::Error(failed) => self.end(End::Error(failed)).await,
             Said::Authorize(question) => self.send(Item::Authorize(question)).await,
             Said::Value(value) => {
                 // Only the last one is the result: those before it are not lost.

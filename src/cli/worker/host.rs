@@ -23,7 +23,8 @@ use crate::cli::run::Signals;
 
 /// How long the server may think about a claim when there is nothing to do, in seconds.
 const WAIT_SECONDS: u64 = 20;
-/// The shortest time between two heartbeats: a job that takes its time to stop must not make a storm of them.
+/// The shortest time between two heartbeats, and between two claims that bring nothing: a job that takes its time to stop, and
+/// a server that does, must not make a storm of them.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long the server is given to take back what was not done when the worker stops.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -194,7 +195,13 @@ impl Host {
             let body =
                 json!({ "worker_id": id, "agents": self.agents, "max": most, "wait_sec": WAIT_SECONDS });
             let limit = Duration::from_secs(WAIT_SECONDS) + CALL;
+            let began = Instant::now();
             match timeout(limit, self.api.ask::<Claims>("/jobs/claim", &body)).await {
+                Ok(Ok(claims)) if claims.jobs.is_empty() && began.elapsed() < BEAT => {
+                    // A server that stops answers at once.
+                    sleep_until(began + BEAT).await;
+                    return Ok(Vec::new());
+                }
                 Ok(Ok(claims)) => return Ok(claims.jobs),
                 Ok(Err(failure)) if passes(&failure) || forgotten(&failure) => {}
                 Ok(Err(failure)) => return Err(failure),

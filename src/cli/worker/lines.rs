@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -13,14 +14,33 @@ pub(super) enum Said {
     Event { kind: String, ts: Option<String>, body: Box<RawValue> },
     /// The job is done: `{"result": …}`, with a `summary` if there is one.
     Result { result: Box<RawValue>, summary: Option<String> },
-    /// The job has failed: `{"error": {"code"?, "message", "details"?}}`, or a text.
-    Error { code: Option<String>, message: String, details: Option<Value> },
+    /// The job has failed: `{"error": {"code"?, "message", "retryable"?, "details"?}}`, or a text.
+    Error(Failed),
     /// May I: `{"authorize": {"capability", "target", "call_id"?, "reserve"?}}`.
     Authorize(Value),
     /// Some other JSON: the result, if the command ends well without naming one.
     Value(Box<RawValue>),
     /// No JSON.
     Text,
+}
+
+/// A failure, as the server takes it (contract 11.2). What is not said, the server knows best.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Failed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retryable: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<Value>,
+}
+
+impl Failed {
+    /// A failure with a code of ARCP's.
+    pub(super) fn with(code: &str, message: String) -> Self {
+        Self { code: Some(code.to_owned()), message, ..Self::default() }
+    }
 }
 
 /// Reads a line. Numbers and the order of members stay as they were written.
@@ -46,12 +66,13 @@ fn object(raw: &RawValue) -> Option<Said> {
     }
     if only(&["error"]) {
         return match value("error")? {
-            Value::String(message) => Some(Said::Error { code: None, message, details: None }),
-            error @ Value::Object(_) => Some(Said::Error {
+            Value::String(message) => Some(Said::Error(Failed { message, ..Failed::default() })),
+            error @ Value::Object(_) => Some(Said::Error(Failed {
                 code: error["code"].as_str().map(str::to_owned),
                 message: error["message"].as_str().unwrap_or_default().to_owned(),
+                retryable: error["retryable"].as_bool(),
                 details: error.get("details").filter(|details| details.is_object()).cloned(),
-            }),
+            })),
             _ => None,
         };
     }
@@ -91,10 +112,10 @@ mod tests {
         assert!(matches!(read(r#"{"result":null}"#), Said::Result { result, .. } if result.get() == "null"));
         assert!(matches!(read(r#"{"result":1,"other":2}"#), Said::Value(_)));
         assert!(
-            matches!(read(r#"{"error":"no"}"#), Said::Error { code: None, message, .. } if message == "no")
+            matches!(read(r#"{"error":"no"}"#), Said::Error(Failed { code: None, message, .. }) if message == "no")
         );
         assert!(
-            matches!(read(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Said::Error { code: Some(c), .. } if c == "TIMEOUT")
+            matches!(read(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Said::Error(Failed { code: Some(c), .. }) if c == "TIMEOUT")
         );
         assert!(matches!(read(r#"{"error":3}"#), Said::Value(_)));
         assert!(matches!(read(r#"{"authorize":{"capability":"tool.call"}}"#), Said::Authorize(_)));

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedSender};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Claimed;
+use super::lines::Failed;
 use crate::cli::remote::{Api, Failure, segment};
 
 /// Items that wait for the server before the command is made to wait: enough for a server's restart, and not much memory.
@@ -49,7 +50,7 @@ pub(super) enum End {
     /// It streamed its result itself.
     Streamed { result_id: String, summary: Option<String> },
     /// It failed.
-    Error { code: String, message: String, details: Option<Value> },
+    Error(Failed),
     /// Somebody else is to do it.
     Release { reason: &'static str },
 }
@@ -237,9 +238,10 @@ impl Reporter<'_> {
                 let body = json!({ "claim_token": claim_token, "result_id": result_id, "summary": summary });
                 self.post("result", &body).await?
             }
-            End::Error { code, message, details } => {
-                self.failed(&code, &message, details).await?;
-                return Ok(if code == "CANCELLED" { Fate::Cancelled } else { Fate::Failed });
+            End::Error(failed) => {
+                let cancelled = failed.code.as_deref() == Some("CANCELLED");
+                self.failed(failed).await?;
+                return Ok(if cancelled { Fate::Cancelled } else { Fate::Failed });
             }
             End::Release { reason } => {
                 let body = json!({ "claim_token": claim_token, "reason": reason });
@@ -252,29 +254,28 @@ impl Reporter<'_> {
         match told {
             Ok(_) => Ok(Fate::Done),
             Err(refusal) => {
-                self.failed("INTERNAL_ERROR", &format!("the server refused the result: {refusal}"), None)
-                    .await?;
+                let message = format!("the server refused the result: {refusal}");
+                self.failed(Failed { message, ..Failed::default() }).await?;
                 Ok(Fate::Failed)
             }
         }
     }
 
-    async fn failed(&self, code: &str, message: &str, details: Option<Value>) -> Result<(), Gone> {
-        let message = if message.is_empty() { "the command failed and did not say why" } else { message };
-        // The one code that always may be tried again (ARCP §12); the others as they stand never are.
-        let retryable = matches!(code, "INTERNAL_ERROR" | "HEARTBEAT_LOST");
-        let mut body = json!({
-            "claim_token": self.job.claim_token, "code": code, "message": message, "retryable": retryable,
-        });
-        if let Some(details) = details {
-            body["details"] = details;
+    async fn failed(&self, mut failed: Failed) -> Result<(), Gone> {
+        if failed.message.is_empty() {
+            "the command failed and did not say why".clone_into(&mut failed.message);
         }
-        let Err(refusal) = self.post::<Value>("error", &body).await? else { return Ok(()) };
-        let plain = json!({
-            "claim_token": self.job.claim_token, "code": "INTERNAL_ERROR", "retryable": true,
-            "message": format!("the command failed with {code}, which the server did not take: {refusal}"),
-        });
-        self.post::<Value>("error", &plain).await?.map_or(Err(Gone), |_| Ok(()))
+        let claim_token = &self.job.claim_token;
+        let Err(refusal) = self.post::<Value>("error", &Failing { claim_token, failed: &failed }).await?
+        else {
+            return Ok(());
+        };
+        let code = failed.code.as_deref().unwrap_or("an error");
+        let message = format!("the command failed with {code}, which the server did not take: {refusal}");
+        let failed = Failed { message, ..Failed::default() };
+        self.post::<Value>("error", &Failing { claim_token, failed: &failed })
+            .await?
+            .map_or(Err(Gone), |_| Ok(()))
     }
 
     /// Streams a result that is too large for one message: a text as it is, anything else as its JSON.
@@ -295,8 +296,8 @@ impl Reporter<'_> {
                 event_key: format!("{}-result-{index}", self.job.attempt),
             };
             if let Err(refusal) = self.batch(&[event]).await? {
-                let why = format!("the server refused a part of the result: {refusal}");
-                self.failed("INTERNAL_ERROR", &why, None).await?;
+                let message = format!("the server refused a part of the result: {refusal}");
+                self.failed(Failed { message, ..Failed::default() }).await?;
                 return Ok(Fate::Failed);
             }
         }
@@ -309,6 +310,13 @@ impl Reporter<'_> {
 struct Reported<'a> {
     claim_token: &'a str,
     events: &'a [Event],
+}
+
+#[derive(Serialize)]
+struct Failing<'a> {
+    claim_token: &'a str,
+    #[serde(flatten)]
+    failed: &'a Failed,
 }
 
 #[derive(Serialize)]
