@@ -1,10 +1,11 @@
 //! `entente worker`: runs jobs (ARCP) by running a command for each of them. It uses nothing that another worker could not:
 //! the REST API of workers (contract 11.2). Which jobs it has is `worker/host.rs`, one job's command `worker/child.rs`, what
-//! that says `worker/lines.rs`, how it gets to the server `worker/reports.rs`.
+//! that says `worker/listener.rs` and `worker/lines.rs`, how it gets to the server `worker/reports.rs`.
 
 mod child;
 mod host;
 mod lines;
+mod listener;
 mod reports;
 
 use std::time::Duration;
