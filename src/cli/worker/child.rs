@@ -64,6 +64,9 @@ pub(super) async fn run(
     let all = async {
         let tells = async {
             let fate = reporter.tell(queue, answers).await;
+            if fate == Fate::Lost {
+                super::stop(stop, Stop::Lost);
+            }
             told.cancel();
             fate
         };

@@ -216,7 +216,10 @@ impl Host {
         let began = Instant::now();
         let stop = watch::Sender::new(None);
         let held = Held { claim_token: job.claim_token.clone(), stop: stop.clone() };
-        self.held.borrow_mut().insert(job.job_id.clone(), held);
+        // A job that comes back while its command of before still runs was lost, and did not hear of it.
+        if let Some(before) = self.held.borrow_mut().insert(job.job_id.clone(), held) {
+            super::stop(&before.stop, Stop::Lost);
+        }
         say(&format!("{} begins: {}, attempt {}", job.job_id, job.agent, job.attempt));
         let fate = child::run(&self.api, &self.manner, &job, &stop).await;
         let mut all = self.held.borrow_mut();
