@@ -29,8 +29,9 @@ pub(super) struct Remote {
     )]
     url: String,
     /// The agent to act as, if the key may
+    // A global argument is known by its id: another's `--agent` must not be taken for it.
     #[arg(long = "as", global = true, value_name = "AGENT")]
-    agent: Option<String>,
+    acting_as: Option<String>,
     /// Print what the server said, as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -95,7 +96,7 @@ impl Remote {
     /// The client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, config::api_key())?;
-        Ok(Api { agent: self.agent.clone(), ..api })
+        Ok(Api { agent: self.acting_as.clone(), ..api })
     }
 
     /// Prints an answer: a list as a table, a record as its fields, anything as JSON when asked to.
