@@ -2,15 +2,15 @@
 //! for it and what is written down.
 //!
 //! `works.rs` is the way in for what is hot: jobs and reports, many in one commit. `submit.rs` accepts, `claims.rs` gives to
-//! workers, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs` and `children.rs` make
-//! and end children, `cancel.rs` and `time.rs` end, `reading.rs` shows, `results.rs` puts streamed results together. All of
-//! them change jobs through `hold.rs`. Tables: `jobs` and `job_clock` in `rows.rs` (claims move `job_clock` too), `job_events` in
+//! workers, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs`
+//! makes children, `cancel.rs` and `time.rs` end, `reading.rs` shows, `results.rs` puts streamed results together. All of
+//! them change jobs through `hold.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in
+//! `writes.rs`, `job_events` in
 //! `log.rs`, `job_budgets` and `job_reservations` in `budgets.rs`.
 
 mod authority;
 mod budgets;
 mod cancel;
-mod children;
 mod claims;
 mod delegation;
 mod hold;
@@ -23,6 +23,7 @@ mod streaming;
 mod submit;
 mod time;
 mod works;
+mod writes;
 
 use std::time::Duration;
 

@@ -10,9 +10,10 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::hold::Hold;
+use super::reading::conceal;
 use super::reports::token_digest;
 use super::submit::{Origin, Submission, accept};
-use super::{budgets, children, rows};
+use super::{budgets, rows, writes};
 use crate::app::{AppError, Caller, Ctx, Outcome, inventory, lock_key};
 use crate::feed::Touch;
 
@@ -22,6 +23,11 @@ use crate::feed::Touch;
 /// The claim is lost; the job may not delegate to that agent; the child would have more than the job.
 pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     caller.require(Scope::JobsWork)?;
+    let done = delegate_held(ctx, id, token, said).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     let Some(delegate_id) = said.delegate_id.clone() else {
         let message = "`delegate_id` is missing: the delegation's name, under which it is made once.";
         return Err(Refusal::field(Code::InvalidRequest, "delegate_id", "missing", message).into());
@@ -37,7 +43,7 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
     let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
     let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    if let Some(before) = children::named(&mut tx, id, &delegate_id).await? {
+    if let Some(before) = rows::child_named(&mut tx, id, &delegate_id).await? {
         return Ok(Accepted::new(&before, Vec::new()));
     }
     let parent = hold.job(id)?.clone();
@@ -65,7 +71,7 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
             "delegate_id": delegate_id, "agent": made.job.agent, "child_job_id": made.job.id, "lease": made.job.lease,
         });
         hold.say(id, "delegate", &body);
-        rows::insert(&mut tx, std::slice::from_ref(made)).await?;
+        writes::insert(&mut tx, std::slice::from_ref(made)).await?;
         let budget = Budget::of(&made.job.lease)?;
         budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
     }

@@ -19,8 +19,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::hold::Hold;
+use super::reading::conceal;
 use super::works::Works;
-use crate::app::{Caller, Outcome};
+use crate::app::{Caller, Ctx, Outcome};
 
 /// An event as a worker hands it in.
 #[derive(Debug, Clone)]
@@ -136,6 +137,7 @@ impl Works {
     /// The claim is lost; an event is not lawful.
     pub async fn post(
         &self,
+        ctx: &Ctx,
         caller: &Caller,
         job_id: JobId,
         token: &str,
@@ -148,14 +150,22 @@ impl Works {
         }
         let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
         let what = What::Events(checked.collect::<Result<_, _>>()?);
-        self.hand_report(Report { job_id, token: token_digest(token), what }).await
+        let done = self.hand_report(Report { job_id, token: token_digest(token), what }).await;
+        conceal(ctx, caller, job_id, done).await
     }
 
     /// Ends a job.
     ///
     /// # Errors
     /// The claim is lost; the result does not fit what was streamed.
-    pub async fn end(&self, caller: &Caller, job_id: JobId, token: &str, end: End) -> Outcome<Reported> {
+    pub async fn end(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        end: End,
+    ) -> Outcome<Reported> {
         caller.require(Scope::JobsWork)?;
         if let End::Result { result: Some(result), .. } = &end
             && result.get().len() > CHUNK_BYTES
@@ -169,7 +179,9 @@ impl Works {
         if let End::Error { code, .. } = &end {
             fault(code)?;
         }
-        self.hand_report(Report { job_id, token: token_digest(token), what: What::End(end) }).await
+        let report = Report { job_id, token: token_digest(token), what: What::End(end) };
+        let done = self.hand_report(report).await;
+        conceal(ctx, caller, job_id, done).await
     }
 }
 

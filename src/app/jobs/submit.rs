@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use entente_core::access::Level;
 use entente_core::channels::ChannelAsk;
-use entente_core::events::Kind;
+use entente_core::events::{Draft, Kind};
+use entente_core::faults::Fault;
 use entente_core::ids::{JobId, SessionId};
-use entente_core::jobs::ask::{JobAsk, Submit};
+use entente_core::jobs::ask::{JobAsk, Submit, no_job};
 use entente_core::jobs::wire::Accepted;
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
@@ -17,9 +18,9 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::hold::Hold;
-use super::rows::Fresh;
 use super::works::Works;
-use crate::app::inventory::Known;
+use super::writes::Fresh;
+use crate::app::inventory::{Known, Terms};
 use crate::app::{Caller, Ctx, Outcome, channels, seats};
 
 /// Where a job comes from.
@@ -91,17 +92,7 @@ pub(super) async fn accept(
     let now = hold.now();
     let mut ask = submission.ask.clone();
     ask.check_time(now)?;
-    let agent = known.get(&ask.agent.name);
-    let version = resolve(&ask.agent, agent.map(|agent| &agent.versions)).map_err(|fault| {
-        let code = match fault {
-            entente_core::faults::Fault::AgentVersionNotAvailable => Code::AgentVersionNotAvailable,
-            _ => Code::AgentNotAvailable,
-        };
-        let message =
-            format!("`{}` is not registered here. The agents that are: GET /api/v1/arcp/agents.", ask.agent);
-        Refusal::new(code, message)
-    })?;
-    let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
+    let (version, terms) = version(&ask, known)?;
     let parent = match ask.parent_id {
         None => None,
         Some(id) => Some(parent(hold, id, &submission.principal)?),
@@ -158,13 +149,25 @@ pub(super) async fn accept(
     Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing: false })
 }
 
+/// Which version the job gets, and on what terms.
+fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Terms), Refusal> {
+    let agent = known.get(&ask.agent.name);
+    let version = resolve(&ask.agent, agent.map(|agent| &agent.versions)).map_err(|fault| {
+        let code = match fault {
+            Fault::AgentVersionNotAvailable => Code::AgentVersionNotAvailable,
+            _ => Code::AgentNotAvailable,
+        };
+        let message =
+            format!("`{}` is not registered here. The agents that are: GET /api/v1/arcp/agents.", ask.agent);
+        Refusal::new(code, message)
+    })?;
+    let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
+    Ok((version, terms))
+}
+
 /// A job's parent: one of the same principal. Another's is as none (contract 13.9).
 fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
-    hold.job(id)
-        .ok()
-        .filter(|parent| parent.principal == principal)
-        .cloned()
-        .ok_or_else(entente_core::jobs::ask::no_job)
+    hold.job(id).ok().filter(|parent| parent.principal == principal).cloned().ok_or_else(no_job)
 }
 
 /// Gives a job its place on the intent that it works for: an entry in the log, and a channel that ends with it.
@@ -185,10 +188,8 @@ async fn take_place(
     let payload = json!({
         "job_id": job.id, "agent": job.agent, "principal": job.principal, "status": job.status, "channel_id": channel.id,
     });
-    let draft = entente_core::events::Draft {
-        trace_id: Some(job.trace_id.clone()),
-        ..entente_core::events::Draft::of(Kind::JobAccepted, agent, payload)
-    };
+    let draft =
+        Draft { trace_id: Some(job.trace_id.clone()), ..Draft::of(Kind::JobAccepted, agent, payload) };
     line.record(ctx, draft);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use entente_core::canonical::Digest;
+use entente_core::budgets::Budget;
 use entente_core::ids::{IntentId, JobId};
 use entente_core::jobs::Job;
 use entente_core::refusal::{Code, Refusal};
@@ -11,8 +11,9 @@ use sqlx::PgConnection;
 
 use super::hold::Hold;
 use super::reports::{Report, Reported, report};
-use super::rows::{self, Fresh};
+use super::rows;
 use super::submit::{Submission, Submitted, accept};
+use super::writes::{self, Fresh};
 use super::{budgets, log};
 use crate::app::inventory::{self, Known};
 use crate::app::{AppError, Ctx, Outcome, lock_key};
@@ -136,15 +137,14 @@ async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
             },
         });
     }
-    if rows::insert(&mut tx, &fresh).await? != fresh.len() as u64 {
+    if writes::insert(&mut tx, &fresh).await? != fresh.len() as u64 {
         return Err(AppError::Inconsistent("another server has just used one of the keys".to_owned()));
     }
-    let initial: Vec<(JobId, entente_core::budgets::Budget)> = fresh
+    let initial: Vec<(JobId, Budget)> = fresh
         .iter()
-        .map(|one| Ok((one.job.id, entente_core::budgets::Budget::of(&one.job.lease)?)))
+        .map(|one| Ok((one.job.id, Budget::of(&one.job.lease)?)))
         .collect::<Result<_, Refusal>>()?;
-    let initial: Vec<(JobId, &entente_core::budgets::Budget)> =
-        initial.iter().map(|(id, budget)| (*id, budget)).collect();
+    let initial: Vec<(JobId, &Budget)> = initial.iter().map(|(id, budget)| (*id, budget)).collect();
     budgets::insert(&mut tx, &initial).await?;
     hold.save(ctx, &mut tx).await?;
     tx.commit().await?;
@@ -192,7 +192,7 @@ impl Repeats {
     /// What was made of the same before.
     fn of(&self, submission: &Submission) -> Option<Result<Box<Submitted>, Refusal>> {
         let job = self.0.get(&Self::named(submission)?)?;
-        Some(if same(&job.fingerprint, &submission.ask.fingerprint) {
+        Some(if job.fingerprint == submission.ask.fingerprint {
             Ok(Box::new(Submitted::new(job.clone(), true)))
         } else {
             Err(Refusal::new(
@@ -207,10 +207,6 @@ impl Repeats {
             self.0.insert(named, job.clone());
         }
     }
-}
-
-fn same(one: &Digest, other: &Digest) -> bool {
-    one == other
 }
 
 /// Where jobs and reports are handed in.
