@@ -279,7 +279,8 @@ async fn jobs_are_looked_after_from_the_terminal() {
     let mut cancel = desk.command(&admin.headers()[0].1, &["job", "cancel", id]);
     let output = tokio::task::spawn_blocking(move || cancel.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(desk.until(id, "cancelled").await["lease_constraints"]["expires_at"], "2036-05-13T23:42:00Z");
+    let job = desk.until(id, "cancelled").await;
+    assert_eq!(job["lease_constraints"]["expires_at"], "2036-05-13T23:42:00.000000Z");
     assert_eq!(desk.events(id).await.last().unwrap()["payload"]["code"], "CANCELLED");
     world.server.stop().await;
 }
