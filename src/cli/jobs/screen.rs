@@ -13,8 +13,9 @@ const BAR: usize = 24;
 const GAUGE: usize = 10;
 /// Letters of a line of which only the beginning is of interest.
 const SHORT: usize = 400;
-/// Letters of a message beside the bar.
-const BESIDE: usize = 40;
+/// Letters of a message beside the bar, and of the whole line below: a terminal has 80.
+const BESIDE: usize = 30;
+const BELOW: usize = 78;
 
 /// Where a job is shown.
 #[derive(Debug)]
@@ -84,7 +85,8 @@ impl Screen {
         for (unit, (allowed, left)) in &self.budget {
             parts.push(format!("{unit} {} {left} of {allowed} left", bar(*left, *allowed, GAUGE)));
         }
-        parts.join("  ")
+        // One that is wider than the terminal could not be wiped away.
+        short(&parts.join("  "), BELOW)
     }
 }
 
