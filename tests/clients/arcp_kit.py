@@ -128,6 +128,16 @@ async def events(handle) -> list[dict]:
     return [event async for event in handle.events()]
 
 
+async def until(look, what: str):
+    """Looks until there is something, and returns it."""
+    end = asyncio.get_running_loop().time() + PATIENCE
+    while asyncio.get_running_loop().time() < end:
+        if found := look():
+            return found
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"this never came: {what}")
+
+
 def cli(url: str, *arguments: str) -> subprocess.CompletedProcess:
     """The `arcp` command of the SDK's package."""
     command = [sys.executable, "-m", "arcp", arguments[0], f"--url={socket(url)}", *arguments[1:]]

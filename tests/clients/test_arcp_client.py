@@ -16,7 +16,7 @@ from arcp import (
     UnauthenticatedError,
 )
 from arcp import TimeoutError as JobTimeoutError
-from arcp_kit import Recorder, events, in_seconds, looped, session, socket
+from arcp_kit import Recorder, events, in_seconds, looped, session, socket, until
 
 
 @looped
@@ -199,14 +199,19 @@ async def test_an_agent_that_fails_says_why(served):
 @looped
 async def test_a_slow_reader_is_told_so(served):
     async with session(served) as client:
-        job = await client.submit(agent="counter", input={"to": 120})
+
+        def pressed(job):
+            frames = [frame for frame in client.wire.frames if frame.get("job_id") == job.job_id]
+            return [frame for frame in frames if frame["payload"].get("body", {}).get("phase") == "back_pressure"]
+
+        job = await client.submit(agent="counter", input={"to": 120, "pause": 0.01})
+        await until(lambda: pressed(job), "a word about the lag")
         await job.done
-        pressed = [e for e in await events(job) if e["body"].get("phase") == "back_pressure"]
-        assert len(pressed) == 1
+        assert len(pressed(job)) == 1
         await client.ack(client.latest_event_seq)
         again = await client.submit(agent="counter", input={"to": 10})
         await again.done
-        assert not [e for e in await events(again) if e["body"].get("phase") == "back_pressure"]
+        assert not pressed(again)
 
 
 @looped
@@ -217,5 +222,6 @@ async def test_malformed_frames_are_answered(served):
     await wire.close()
     async with session(served) as client:
         await client.wire._conn.send("no json")
+        await until(lambda: client.wire.frames[-1]["type"] == "session.error", "an answer to what is none")
         job = await client.submit(agent="echo")
         assert (await job.done).final_status == "success"
