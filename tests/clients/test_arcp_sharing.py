@@ -114,7 +114,8 @@ def test_an_open_policy_lets_others_see_but_not_cancel():
             again = await bob.subscribe(job.job_id, history=True)
             assert (await job.done).result == (await again.handle.done).result == 40
             told = [event["body"]["message"] for event in await events(again.handle)]
-            assert told == [str(n) for n in range(40)]
+            # What the first subscription had under way may come before.
+            assert told[-40:] == [str(n) for n in range(40)]
 
     with serving(**settings) as url, worker(url, SERVICE):
         look(url)
@@ -192,7 +193,7 @@ async def test_a_session_goes_on_after_its_socket_was_cut(served):
             assert (await subscription.handle.done).result == 20
             heard = [event["body"]["message"] for event in await events(subscription.handle)]
             # What was under way before the history is told once more with it.
-            assert heard[heard.index("0") :] == [str(n) for n in range(20)]
+            assert heard[-20:] == [str(n) for n in range(20)]
             numbers = back.wire.numbers()
             assert numbers == list(range(seen + 1, seen + 1 + len(numbers)))
             # The old token was good once.
