@@ -3,6 +3,8 @@
 //! Only `startup` and the command line read it. Every variable is documented in `.env.example`, which a test compares
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
+mod sessions;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
 
 use crate::app::jobs::{JobSettings, Policy};
+use crate::app::sessions::SessionSettings;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,8 @@ pub struct Config {
     pub webhooks: WebhookConfig,
     /// What is configured about jobs.
     pub jobs: JobSettings,
+    /// What is configured about sessions.
+    pub sessions: SessionSettings,
 }
 
 /// The configuration of webhooks.
@@ -346,6 +351,7 @@ impl Config {
             collector: from.collector(),
             webhooks: from.webhooks(),
             jobs: from.jobs(),
+            sessions: from.sessions(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, deliveries, departures, heartbeats, idempotency, jobs, keys,
-    leases, pending, tasks, workers,
+    leases, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -55,11 +55,13 @@ pub enum Sweep {
     Idempotency,
     /// Deliveries of webhooks that were finished long ago, and endpoints that were removed.
     Webhooks,
+    /// Sessions whose window is over.
+    Sessions,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -77,6 +79,7 @@ impl Sweep {
         Self::Workers,
         Self::Checkpoints,
         Self::Webhooks,
+        Self::Sessions,
     ];
 
     /// Its name in metrics and logs.
@@ -100,6 +103,7 @@ impl Sweep {
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
+            Self::Sessions => "sessions",
         }
     }
 
@@ -115,7 +119,7 @@ impl Sweep {
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses | Self::Webhooks => 20,
+            Self::KeyUses | Self::Webhooks | Self::Sessions => 20,
             Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
         }
     }
@@ -143,6 +147,7 @@ impl Sweep {
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
+            Self::Sessions => sessions::forget(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

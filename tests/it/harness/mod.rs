@@ -7,6 +7,7 @@ pub mod desk;
 mod hooks;
 pub mod process;
 mod receiver;
+pub mod socket;
 mod stream;
 
 use std::net::SocketAddr;
