@@ -137,4 +137,8 @@ kinds! {
     EndpointDisabled = "webhook.disabled";
     /// A receiver of webhooks was taken away (house log).
     EndpointRemoved = "webhook.removed";
+    /// A job's credential could not be taken back (house log).
+    CredentialStuck = "credential.stuck";
+    /// An admin has it tried again (house log).
+    CredentialRetried = "credential.retried";
 }
