@@ -3,6 +3,9 @@
 //! Only `startup` and the command line read it. Every variable is documented in `.env.example`, which a test compares
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
+pub mod credentials;
+pub mod templates;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +14,8 @@ use std::time::Duration;
 
 use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
+
+use self::credentials::CredentialConfig;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +94,8 @@ pub struct Config {
     pub collector: Option<Collector>,
     /// What is configured about webhooks.
     pub webhooks: WebhookConfig,
+    /// What is configured about credentials for jobs.
+    pub credentials: CredentialConfig,
 }
 
 /// The configuration of webhooks.
@@ -323,6 +330,7 @@ impl Config {
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
             collector: from.collector(),
             webhooks: from.webhooks(),
+            credentials: CredentialConfig::read(&mut from),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

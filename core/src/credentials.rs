@@ -90,8 +90,9 @@ pub fn turned(from: State, turn: Turn) -> Option<State> {
     match (from, turn) {
         (State::Minting, Turn::Made) => Some(State::Live),
         (State::Minting, Turn::NotMade) | (State::Revoking, Turn::TakenBack) => Some(State::Revoked),
-        (State::Minting | State::Live, Turn::Unneeded)
-        | (State::Revoking | State::Stuck, Turn::Retried) => Some(State::Revoking),
+        (State::Minting | State::Live, Turn::Unneeded) | (State::Revoking | State::Stuck, Turn::Retried) => {
+            Some(State::Revoking)
+        }
         (State::Revoking, Turn::GivenUp) => Some(State::Stuck),
         _ => None,
     }
@@ -127,7 +128,9 @@ pub struct Rule {
     /// Which agents: patterns over `name` or `name@version`; none means all.
     pub agents: Vec<Glob>,
     /// Namespaces that the lease must name, all of them.
-    pub namespaces: Vec<String>,
+    pub all: Vec<String>,
+    /// Namespaces of which the lease must name one, if there are any.
+    pub any: Vec<String>,
     /// Whether the credential opens models.
     pub models: bool,
 }
@@ -140,7 +143,8 @@ impl Rule {
         let named = |glob: &Glob| glob.matches(name) || glob.matches(&job.agent);
         let spent = Budget::of(&job.lease).is_ok_and(|budget| budget.spent().is_some());
         (self.agents.is_empty() || self.agents.iter().any(named))
-            && self.namespaces.iter().all(|namespace| job.lease.names(namespace))
+            && self.all.iter().all(|namespace| job.lease.names(namespace))
+            && (self.any.is_empty() || self.any.iter().any(|namespace| job.lease.names(namespace)))
             && !spent
             && !(self.models && modelless(&job.lease, job.needs_model))
     }

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, deliveries, departures, heartbeats, idempotency, keys,
-    leases, pending, tasks,
+    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, heartbeats,
+    idempotency, keys, leases, pending, tasks,
 };
 use crate::telemetry::SweepLabels;
 
@@ -49,11 +49,13 @@ pub enum Sweep {
     Idempotency,
     /// Deliveries of webhooks that were finished long ago, and endpoints that were removed.
     Webhooks,
+    /// Credentials that somebody left, and values that nobody can ask for any more.
+    Credentials,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Messages,
         Self::Tasks,
         Self::Channels,
@@ -68,6 +70,7 @@ impl Sweep {
         Self::Idempotency,
         Self::Checkpoints,
         Self::Webhooks,
+        Self::Credentials,
     ];
 
     /// Its name in metrics and logs.
@@ -88,6 +91,7 @@ impl Sweep {
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
+            Self::Credentials => "credentials",
         }
     }
 
@@ -103,7 +107,7 @@ impl Sweep {
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses | Self::Webhooks => 20,
+            Self::KeyUses | Self::Webhooks | Self::Credentials => 20,
             Self::Idempotency | Self::Checkpoints => 240,
         }
     }
@@ -128,6 +132,7 @@ impl Sweep {
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
+            Self::Credentials => credentials::tidy(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -144,10 +144,15 @@ pub fn status(code: Code) -> StatusCode {
         | Code::Forbidden
         | Code::AccessClosed
         | Code::NotAMember
-        | Code::BadSignature => StatusCode::FORBIDDEN,
-        Code::NotFound => StatusCode::NOT_FOUND,
+        | Code::BadSignature
+        | Code::PermissionDenied
+        | Code::LeaseExpired
+        | Code::BudgetExhausted => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::JobNotFound | Code::AgentNotAvailable | Code::AgentVersionNotAvailable => {
+            StatusCode::NOT_FOUND
+        }
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::Gone => StatusCode::GONE,
+        Code::Gone | Code::ResumeWindowExpired => StatusCode::GONE,
         Code::VersionConflict
         | Code::DuplicateName
         | Code::AlreadyRegistered
@@ -160,8 +165,12 @@ pub fn status(code: Code) -> StatusCode {
         | Code::LeaseHeld
         | Code::LeaseEnded
         | Code::IdempotencyMismatch
-        | Code::InvalidTransition => StatusCode::CONFLICT,
-        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        | Code::InvalidTransition
+        | Code::DuplicateKey
+        | Code::ClaimLost
+        | Code::JobEnded
+        | Code::Cancelled => StatusCode::CONFLICT,
+        Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::InvalidRequest
         | Code::InvalidParameter
         | Code::TooDeep
@@ -170,6 +179,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::AlreadyExpired
         | Code::NotARequest
         | Code::BadProof
+        | Code::LeaseSubsetViolation
         | Code::NoRecipient => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

@@ -15,6 +15,7 @@ mod body;
 mod caller;
 mod channels;
 mod checkpoints;
+mod credentials;
 mod deliveries;
 pub mod error;
 mod events;
@@ -133,6 +134,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     deliveries::routes(config);
     principals::routes(config);
     keys::routes(config);
+    credentials::routes(config);
     audit::routes(config);
 }
 
