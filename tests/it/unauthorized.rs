@@ -12,7 +12,7 @@ const OPEN: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/api/v1/server/keys
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 20] = [
+const NOBODYS: [&str; 21] = [
     "GET /api/v1/agents",
     "POST /api/v1/agents",
     "POST /api/v1/agents/register",
