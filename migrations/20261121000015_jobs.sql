@@ -77,6 +77,8 @@ CREATE INDEX jobs_by_intent ON jobs (intent_id) WHERE intent_id IS NOT NULL;
 CREATE TABLE job_clock (
     job_id           uuid PRIMARY KEY,
     agent            text NOT NULL,
+    -- Of `jobs`: what happens to such a job happens under its intent's lock, which is taken first.
+    intent_id        uuid,
     -- `preparing` until its credentials are there; then as on the wire.
     status           text NOT NULL,
     last_seq         bigint NOT NULL,
@@ -96,7 +98,8 @@ CREATE TABLE job_clock (
     ended_at         timestamptz
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 -- What workers take, the oldest first.
-CREATE INDEX job_clock_pending ON job_clock (agent, job_id) WHERE status = 'pending';
+CREATE INDEX job_clock_pending ON job_clock (agent, job_id) WHERE status = 'pending' AND intent_id IS NULL;
+CREATE INDEX job_clock_pending_intent ON job_clock (agent, job_id) WHERE status = 'pending' AND intent_id IS NOT NULL;
 CREATE INDEX job_clock_due ON job_clock (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX job_clock_ended ON job_clock (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX job_clock_by_worker ON job_clock (worker_id) WHERE worker_id IS NOT NULL;

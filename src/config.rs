@@ -16,6 +16,7 @@ use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
+use crate::app::jobs::{JobSettings, Policy};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,8 @@ pub struct Config {
     pub webhooks: WebhookConfig,
     /// What is configured about credentials for jobs.
     pub credentials: CredentialConfig,
+    /// What is configured about jobs.
+    pub jobs: JobSettings,
 }
 
 /// The configuration of webhooks.
@@ -183,6 +186,24 @@ impl Reader<'_> {
                 .push(format!("{name}: must be 32 bytes in base64 (`openssl rand -base64 32` makes them)"));
         }
         seed.map(|seed| Signer::from_seed(&seed))
+    }
+
+    fn jobs(&mut self) -> JobSettings {
+        let policy = match self.text("ENTENTE_ARCP_OPEN_POLICY").as_deref() {
+            None | Some("none") => Policy::Own,
+            Some("list") => Policy::List,
+            Some("subscribe") => Policy::Subscribe,
+            Some(other) => {
+                self.faults
+                    .push(format!("ENTENTE_ARCP_OPEN_POLICY={other}: must be `none`, `list` or `subscribe`"));
+                Policy::Own
+            }
+        };
+        JobSettings {
+            claim: self.seconds("ENTENTE_CLAIM_SECONDS", 60, 86_400).max(Duration::from_secs(2)),
+            cancel_grace: self.seconds("ENTENTE_CANCEL_GRACE_SECONDS", 30, 3_600),
+            policy,
+        }
     }
 
     fn webhooks(&mut self) -> WebhookConfig {
@@ -331,6 +352,7 @@ impl Config {
             collector: from.collector(),
             webhooks: from.webhooks(),
             credentials: CredentialConfig::read(&mut from),
+            jobs: from.jobs(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::app::jobs::Works;
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
 use crate::app::{AppError, Ctx, Grants, Settings, WebhookSettings, Webhooks, keys, server_keys};
@@ -166,7 +167,8 @@ impl Server {
         let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
         let address = config.bind;
         let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
-        let writers = u32::try_from(config.commit_writers).unwrap_or(u32::MAX);
+        // Of messages and of jobs.
+        let writers = u32::try_from(config.commit_writers * 2).unwrap_or(u32::MAX);
         // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
         // that is busy with requests.
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
@@ -210,7 +212,8 @@ impl Server {
         let sends = Sends::start(&ctx, config.commit_writers, &tasks);
         let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
         let spans = spans.transpose()?.map(Arc::new);
-        let doors_of = share(&config, doors_ctx, sends, database_up, &tasks);
+        let works = Works::start(&ctx, config.commit_writers, &tasks);
+        let doors_of = share(&config, doors_ctx, (sends, works), database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let arrivals = Arc::clone(&shared.arrivals);
         let unbound = |source| StartError::Bind { address, source };
@@ -306,15 +309,23 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
             retention: config.webhooks.retention,
             per_principal: config.webhooks.per_principal,
         },
+        jobs: config.jobs.clone(),
     }
 }
 
-fn share(config: &Config, ctx: Ctx, sends: Sends, database_up: Arc<AtomicBool>, tasks: &Tasks) -> Doors {
+fn share(
+    config: &Config,
+    ctx: Ctx,
+    (sends, works): (Sends, Works),
+    database_up: Arc<AtomicBool>,
+    tasks: &Tasks,
+) -> Doors {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
     Doors {
         ctx,
         sends,
+        works,
         limits: Limits {
             rate_per_second: config.rate_per_second,
             max_body_bytes: config.max_body_bytes,

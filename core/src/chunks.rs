@@ -1,5 +1,7 @@
 //! Streamed results (ARCP §8.4): the chunks of one result come in order, end once, and are not mixed with an inline one.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of one chunk's `data`: with its envelope it stays below the 1 MiB that clients take in a frame (contract 2).
@@ -15,6 +17,17 @@ pub enum Encoding {
     Utf8,
     /// In base64, for what is no text.
     Base64,
+}
+
+impl Encoding {
+    /// The bytes that a chunk's data stands for; `None` when it is not written so.
+    #[must_use]
+    pub fn decode(self, data: &str) -> Option<Vec<u8>> {
+        match self {
+            Self::Utf8 => Some(data.as_bytes().to_vec()),
+            Self::Base64 => STANDARD.decode(data).ok(),
+        }
+    }
 }
 
 /// A streamed result as far as it has come.

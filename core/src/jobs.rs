@@ -4,6 +4,7 @@
 
 pub mod ask;
 pub mod events;
+pub mod may;
 pub mod wire;
 
 use chrono::TimeDelta;

@@ -141,4 +141,16 @@ kinds! {
     CredentialStuck = "credential.stuck";
     /// An admin has it tried again (house log).
     CredentialRetried = "credential.retried";
+    /// A job was accepted for the intent (ARCP §7.1).
+    JobAccepted = "job.accepted";
+    /// A worker works on the job.
+    JobRunning = "job.running";
+    /// The job is over; `status` says how.
+    JobEnded = "job.ended";
+    /// A job's lease ran out while it was active (house log, ARCP §14).
+    JobLeaseExpired = "job.lease_expired";
+    /// Somebody asked to follow a job; `decision` says what came of it (house log, ARCP §14).
+    JobObserved = "job.observed";
+    /// An agent's version can run jobs, or was changed (house log).
+    VersionRegistered = "agent.version_registered";
 }

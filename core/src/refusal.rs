@@ -132,6 +132,8 @@ codes! {
     ClaimLost = "CLAIM_LOST";
     /// The job is over.
     JobEnded = "JOB_ENDED";
+    /// The job has no result, or none yet.
+    NoResult = "NO_RESULT";
     /// A streamed result, or one of its chunks, is over its limit (ARCP §14).
     ResultTooLarge = "RESULT_TOO_LARGE";
     /// Too many requests with this key; wait as long as `Retry-After` says.

@@ -16,7 +16,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 pub use closing::{close_idle, evict, purge};
-pub(crate) use closing::{close_of_intent, close_of_tasks};
+pub(crate) use closing::{close_of_intent, close_of_jobs, close_of_tasks};
 pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remove_member};
 
 use self::closing::close;

@@ -28,6 +28,8 @@ pub mod heartbeats;
 pub mod idempotency;
 pub mod identities;
 pub mod intents;
+pub mod inventory;
+pub mod jobs;
 pub mod keys;
 pub mod leases;
 pub mod lines;
@@ -45,12 +47,14 @@ pub mod seats;
 pub mod seeds;
 pub mod sends;
 pub mod server_keys;
+pub mod sessions;
 pub mod streams;
 pub mod tasks;
 pub mod traces;
 pub mod turns;
 pub mod visits;
 pub mod webhooks;
+pub mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +93,8 @@ pub struct Settings {
     pub seeded_keys: bool,
     /// What the operator says about webhooks.
     pub webhooks: WebhookSettings,
+    /// What the operator says about jobs.
+    pub jobs: jobs::JobSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

@@ -5,9 +5,10 @@
 //! (`streams::look_around`, `keys::refresh`).
 
 use entente_core::clock::Timestamp;
-use entente_core::ids::{IntentId, NodeId};
+use entente_core::ids::NodeId;
 
 use super::{Ctx, Outcome};
+use crate::feed::Touch;
 
 /// The PostgreSQL channel that servers wake each other on.
 pub const TOPIC: &str = "entente";
@@ -56,15 +57,15 @@ pub async fn leave(ctx: &Ctx, node: NodeId) -> Outcome<()> {
     Ok(())
 }
 
-/// Wakes the other servers: these intents went on. Never inside a deed's transaction: a notification takes a lock that
+/// Wakes the other servers: this went on. Never inside a deed's transaction: a notification takes a lock that
 /// all committing transactions share.
 ///
 /// # Errors
 /// The database.
-pub async fn wake(ctx: &Ctx, node: NodeId, intents: impl IntoIterator<Item = IntentId>) -> Outcome<()> {
+pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = Touch>) -> Outcome<()> {
     let mut payloads = vec![node.to_string()];
-    for intent in intents {
-        let word = format!(" {intent}");
+    for touch in touched {
+        let word = format!(" {touch}");
         match payloads.last_mut() {
             Some(payload) if payload.len() + word.len() <= PAYLOAD_BYTES => payload.push_str(&word),
             _ => payloads.push(format!("{node}{word}")),
@@ -76,9 +77,9 @@ pub async fn wake(ctx: &Ctx, node: NodeId, intents: impl IntoIterator<Item = Int
     Ok(())
 }
 
-/// Reads a notification: who sent it and which intents went on. `None` when it is none of ours.
+/// Reads a notification: who sent it and what went on. `None` when it is none of ours.
 #[must_use]
-pub fn read(payload: &str) -> Option<(NodeId, Vec<IntentId>)> {
+pub fn read(payload: &str) -> Option<(NodeId, Vec<Touch>)> {
     let mut words = payload.split(' ');
     let node = words.next()?.parse().ok()?;
     Some((node, words.filter_map(|word| word.parse().ok()).collect()))

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{every, note, tick};
-use crate::app::{Ctx, keys, streams};
+use crate::app::{Ctx, jobs, keys, streams};
 use crate::shutdown::Tasks;
 
 /// How often the database is asked for what was missed. Wake-ups make this rarely needed; it bounds what a lost one costs.
@@ -53,6 +53,9 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
         while tick(&mut ticks, &stop).await.is_some() {
             if let Err(failure) = streams::look_around(&task).await {
                 note("feed look-around", &failure);
+            }
+            if let Err(failure) = jobs::look_around(&task).await {
+                note("jobs look-around", &failure);
             }
             if let Err(failure) = keys::refresh(&task).await {
                 note("keys refresh", &failure);

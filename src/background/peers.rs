@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::nodes::{self, TOPIC, leave, read, sign};
 use crate::app::{AppError, Ctx, keys};
+use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
 /// How often a server says that it is there.
@@ -73,9 +74,9 @@ async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result
             None => everything(ctx).await?,
             Some(notification) => match read(notification.payload()) {
                 Some((sender, _)) if sender == node => {}
-                Some((_, intents)) => {
+                Some((_, touched)) => {
                     ctx.feed.set_peers(true);
-                    hear(ctx, &intents).await?;
+                    hear(ctx, &touched).await?;
                 }
                 None => tracing::debug!("a notification that is none of ours"),
             },
@@ -84,16 +85,24 @@ async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result
     Ok(())
 }
 
-async fn hear(ctx: &Ctx, intents: &[IntentId]) -> Result<(), AppError> {
-    if intents.contains(&IntentId::HOUSE) {
+async fn hear(ctx: &Ctx, touched: &[Touch]) -> Result<(), AppError> {
+    if touched.contains(&Touch::Intent(IntentId::HOUSE)) {
         keys::refresh(ctx).await?;
     }
-    intents.iter().for_each(|intent| ctx.feed.look_at(*intent));
+    for touch in touched {
+        match touch {
+            Touch::Intent(intent) => ctx.feed.look_at(*intent),
+            touch => ctx.feed.bells().ring(touch),
+        }
+    }
     Ok(())
 }
 
 async fn everything(ctx: &Ctx) -> Result<(), AppError> {
     keys::refresh(ctx).await?;
     ctx.feed.followed().into_iter().for_each(|intent| ctx.feed.look_at(intent));
+    let bells = ctx.feed.bells();
+    let work = bells.awaited().into_iter().map(Touch::Work);
+    bells.listened().into_iter().chain(work).for_each(|touch| bells.ring(&touch));
     Ok(())
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, heartbeats,
-    idempotency, keys, leases, pending, tasks,
+    idempotency, jobs, keys, leases, pending, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -25,6 +25,12 @@ pub enum Sweep {
     Messages,
     /// Tasks whose attempt took too long or whose pause is over.
     Tasks,
+    /// Jobs whose lease, time, worker or grace has run out.
+    Jobs,
+    /// Idempotency keys of jobs that are past their window.
+    JobKeys,
+    /// Workers that have not been heard of for long.
+    Workers,
     /// Channels whose time to live has run out.
     Channels,
     /// Messages over a channel's limit.
@@ -55,9 +61,10 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Messages,
         Self::Tasks,
+        Self::Jobs,
         Self::Channels,
         Self::Evictions,
         Self::Purges,
@@ -68,6 +75,8 @@ impl Sweep {
         Self::Drains,
         Self::KeyUses,
         Self::Idempotency,
+        Self::JobKeys,
+        Self::Workers,
         Self::Checkpoints,
         Self::Webhooks,
         Self::Credentials,
@@ -79,6 +88,9 @@ impl Sweep {
         match self {
             Self::Messages => "messages",
             Self::Tasks => "tasks",
+            Self::Jobs => "jobs",
+            Self::JobKeys => "job_keys",
+            Self::Workers => "workers",
             Self::Channels => "channels",
             Self::Evictions => "evictions",
             Self::Purges => "purges",
@@ -103,12 +115,12 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases => 1,
+            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs => 1,
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials => 20,
-            Self::Idempotency | Self::Checkpoints => 240,
+            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
         }
     }
 
@@ -120,6 +132,9 @@ impl Sweep {
         let done = match self {
             Self::Messages => pending::expire_due(ctx, BATCH).await,
             Self::Tasks => tasks::pass_time(ctx, BATCH).await,
+            Self::Jobs => jobs::pass_time(ctx, BATCH).await,
+            Self::JobKeys => jobs::forget_keys(ctx, BATCH * 10).await,
+            Self::Workers => workers::tidy(ctx, BATCH * 10).await,
             Self::Channels => channels::close_idle(ctx, BATCH).await,
             Self::Evictions => channels::evict(ctx, BATCH).await,
             Self::Purges => channels::purge(ctx, BATCH).await,

@@ -5,6 +5,7 @@
 //! convenience; the truth is in the database, and a missed or doubled publication does no harm. This module knows no
 //! SQL and no HTTP.
 
+mod bells;
 mod frame;
 mod topic;
 
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use entente_core::ids::IntentId;
 use tokio::sync::Notify;
 
+pub use bells::{Bells, Listener, Touch};
 pub use frame::{Family, Frame, Mark, Record, Wire};
 pub use topic::{Follower, Glance, Topic};
 
@@ -51,8 +53,10 @@ pub struct Feed {
     stirring: AtomicBool,
     /// Whether other servers share the database and want to be woken.
     has_peers: AtomicBool,
-    touched: Mutex<HashSet<IntentId>>,
+    touched: Mutex<HashSet<Touch>>,
     touch: Notify,
+    /// Who waits for jobs.
+    bells: Arc<Bells>,
     /// Followed intents of which something is known to be in the database that was not published.
     stale: Mutex<HashSet<IntentId>>,
     staleness: Notify,
@@ -77,6 +81,7 @@ impl Feed {
             has_peers: AtomicBool::new(false),
             touched: Mutex::default(),
             touch: Notify::new(),
+            bells: Arc::default(),
             stale: Mutex::default(),
             staleness: Notify::new(),
         }
@@ -149,11 +154,31 @@ impl Feed {
     }
 
     fn signal(&self, intent: IntentId) {
+        self.tell_peers(Touch::Intent(intent));
+        self.wake_readers();
+    }
+
+    fn tell_peers(&self, what: Touch) {
         if self.has_peers.load(Ordering::Relaxed) {
-            self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(intent);
+            self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
             self.touch.notify_one();
         }
-        self.wake_readers();
+    }
+
+    /// Wakes those who wait for a job, a session or work that went on, here and on the other servers.
+    pub fn ring(&self, what: Touch) {
+        self.bells.ring(&what);
+        self.tell_peers(what);
+    }
+
+    /// The bells of jobs, sessions and work.
+    pub fn bells(&self) -> &Arc<Bells> {
+        &self.bells
+    }
+
+    /// Whether other servers share the database.
+    pub fn has_peers(&self) -> bool {
+        self.has_peers.load(Ordering::Relaxed)
     }
 
     /// Wakes those who read all lines behind the commits, where there are any.
@@ -213,13 +238,13 @@ impl Feed {
         self.has_peers.store(present, Ordering::Relaxed);
     }
 
-    /// Takes the intents that were touched since other servers last heard.
-    pub fn take_touched(&self) -> HashSet<IntentId> {
+    /// Takes what was touched since other servers last heard.
+    pub fn take_touched(&self) -> HashSet<Touch> {
         std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until something was committed that other servers should hear of, and takes the intents that it touched.
-    pub async fn touched(&self) -> HashSet<IntentId> {
+    /// Waits until something was committed that other servers should hear of, and takes what it touched.
+    pub async fn touched(&self) -> HashSet<Touch> {
         loop {
             self.touch.notified().await;
             let touched = self.take_touched();

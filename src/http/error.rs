@@ -102,9 +102,13 @@ impl Problem {
 
     /// The response, with the request's id in its body, and times as the client reads them.
     #[must_use]
-    pub fn response(&self, request_id: &str, dialect: Dialect) -> HttpResponse {
+    pub fn response(&self, request_id: &str, dialect: Dialect, family: Family) -> HttpResponse {
         let status = status(self.refusal.code);
-        let body = ProblemBody::new(&self.refusal, status, request_id, dialect);
+        let mut body = ProblemBody::new(&self.refusal, status, request_id, dialect);
+        if family == Family::Jobs {
+            body.code = job_code(self.refusal.code);
+            body.retryable = Some(retryable(self.refusal.code));
+        }
         let mut response = HttpResponse::build(status);
         response.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/problem+json")));
         if let Some(seconds) = self.retry_after {
@@ -128,7 +132,7 @@ impl ResponseError for Problem {
 
     fn error_response(&self) -> HttpResponse {
         // The front door writes it again, with the request's id, if it still can.
-        self.response(&self.request_id, Dialect::Standard)
+        self.response(&self.request_id, Dialect::Standard, Family::House)
     }
 }
 
@@ -144,13 +148,11 @@ pub fn status(code: Code) -> StatusCode {
         | Code::Forbidden
         | Code::AccessClosed
         | Code::NotAMember
-        | Code::BadSignature
         | Code::PermissionDenied
         | Code::LeaseExpired
-        | Code::BudgetExhausted => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::JobNotFound | Code::AgentNotAvailable | Code::AgentVersionNotAvailable => {
-            StatusCode::NOT_FOUND
-        }
+        | Code::BudgetExhausted
+        | Code::BadSignature => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::JobNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::Gone | Code::ResumeWindowExpired => StatusCode::GONE,
         Code::VersionConflict
@@ -165,11 +167,12 @@ pub fn status(code: Code) -> StatusCode {
         | Code::LeaseHeld
         | Code::LeaseEnded
         | Code::IdempotencyMismatch
-        | Code::InvalidTransition
         | Code::DuplicateKey
+        | Code::Cancelled
         | Code::ClaimLost
         | Code::JobEnded
-        | Code::Cancelled => StatusCode::CONFLICT,
+        | Code::NoResult
+        | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::InvalidRequest
         | Code::InvalidParameter
@@ -180,10 +183,56 @@ pub fn status(code: Code) -> StatusCode {
         | Code::NotARequest
         | Code::BadProof
         | Code::LeaseSubsetViolation
+        | Code::AgentNotAvailable
+        | Code::AgentVersionNotAvailable
         | Code::NoRecipient => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Whose words an error's `code` is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// The house's own.
+    House,
+    /// ARCP's (§12): the resources of jobs (contract 11).
+    Jobs,
+}
+
+impl Family {
+    /// The family that a path belongs to.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/v1/"));
+        let first = rest.and_then(|rest| rest.split('/').next());
+        match first {
+            Some("jobs" | "workers" | "arcp" | "credentials") => Self::Jobs,
+            _ => Self::House,
+        }
+    }
+}
+
+/// A code as ARCP says it; where ARCP has no word, and over REST alone, one of our own (contract 3).
+fn job_code(code: Code) -> &'static str {
+    match code {
+        Code::NotFound => "NOT_FOUND",
+        Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
+        Code::RateLimited => "RATE_LIMITED",
+        Code::TooManyStreams => "TOO_MANY_STREAMS",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::ClaimLost | Code::JobEnded | Code::NoResult => code.wire(),
+        code => code.fault().wire(),
+    }
+}
+
+/// Whether the same may be sent again as it is.
+fn retryable(code: Code) -> bool {
+    match code {
+        Code::RateLimited | Code::TooManyStreams | Code::Unavailable | Code::NoResult => true,
+        Code::ResultTooLarge => Code::ResultTooLarge.fault().retryable(),
+        code => code.fault().retryable(),
     }
 }
 
@@ -220,14 +269,18 @@ pub struct ProblemBody {
     pub status: u16,
     /// What is wrong here.
     pub detail: Detail,
-    /// The code; the list is closed.
-    pub code: Code,
+    /// The code; the list is closed. On the resources of jobs, ARCP's word (§12).
+    #[schema(value_type = Code)]
+    pub code: &'static str,
     /// What is wrong and what to do next, in a sentence.
     pub message: String,
     /// The faulty members of the body.
     pub errors: Vec<FieldError>,
     /// The request's id, to be found in the server's log; empty within a batch.
     pub request_id: String,
+    /// On the resources of jobs: whether the same may be sent again as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
     /// On a version conflict, the version that is current.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_version: Option<i64>,
@@ -248,7 +301,8 @@ impl ProblemBody {
             title: refusal.code.meaning().to_owned(),
             status: status.as_u16(),
             detail,
-            code: refusal.code,
+            code: refusal.code.wire(),
+            retryable: None,
             message: refusal.message.clone(),
             errors: refusal.errors.clone(),
             request_id: request_id.to_owned(),

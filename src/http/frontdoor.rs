@@ -18,7 +18,7 @@ use futures_util::FutureExt as _;
 
 use super::Doors;
 use super::caller::RateNote;
-use super::error::Problem;
+use super::error::{Family, Problem};
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
 
@@ -69,7 +69,8 @@ pub async fn pass(
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
     // Known once the caller is; until then nothing with a time in it is said.
     let dialect = response.request().extensions().get::<Dialect>().copied().unwrap_or(Dialect::Standard);
-    if let Some(filled) = problem.map(|problem| problem.response(&id, dialect)) {
+    let family = Family::of(response.request().path());
+    if let Some(filled) = problem.map(|problem| problem.response(&id, dialect, family)) {
         let (http, _) = response.into_parts();
         response = ServiceResponse::new(http, filled);
     }

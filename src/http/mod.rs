@@ -15,6 +15,7 @@ mod body;
 mod caller;
 mod channels;
 mod checkpoints;
+mod claims;
 mod credentials;
 mod deliveries;
 pub mod error;
@@ -25,6 +26,9 @@ mod health;
 pub mod hooks;
 mod identities;
 mod intents;
+mod inventory;
+mod job_events;
+mod jobs;
 mod keys;
 mod leases;
 mod messages;
@@ -32,12 +36,14 @@ pub mod openapi;
 mod plan_verbs;
 mod plans;
 mod principals;
+mod reports;
 mod streams;
 mod subscriptions;
 mod task_verbs;
 mod tasks;
 mod traces;
 mod wire;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,6 +60,7 @@ use utoipa_actix_web::{AppExt as _, scope};
 
 pub use self::streams::Pace;
 use crate::app::Ctx;
+use crate::app::jobs::Works;
 use crate::app::sends::Sends;
 use crate::telemetry::spans::Spans;
 
@@ -78,6 +85,8 @@ pub struct Doors {
     pub ctx: Ctx,
     /// Where messages are handed in.
     pub sends: Sends,
+    /// Where jobs and workers' reports are handed in.
+    pub works: Works,
     /// What the door is limited to.
     pub limits: Limits,
     /// When the server started, on a steady clock.
@@ -113,6 +122,10 @@ fn api(config: &mut ServiceConfig<'_>) {
     messages::routes(config);
     batches::routes(config);
     asks::routes(config);
+    jobs::routes(config);
+    claims::routes(config);
+    reports::routes(config);
+    job_events::routes(config);
     channels::routes(config);
     intents::routes(config);
     events::routes(config);
@@ -136,6 +149,8 @@ fn api(config: &mut ServiceConfig<'_>) {
     keys::routes(config);
     credentials::routes(config);
     audit::routes(config);
+    workers::routes(config);
+    inventory::routes(config);
 }
 
 /// The application, as the server and the tests run it.

@@ -30,6 +30,8 @@ use super::{api, health};
         (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),
         (name = "messages", description = "What they say (RFC-0021 §2 to §4)"),
         (name = "streams", description = "Hearing of it at once (server-sent events)"),
+        (name = "jobs", description = "Work with authority and a budget (ARCP §7 to §9)"),
+        (name = "workers", description = "Who runs jobs, and as which agents"),
         (name = "agents", description = "The directory of agents (RFC-0016)"),
         (name = "identities", description = "Agents' own keys and what they sign (RFC-0018)"),
         (name = "checkpoints", description = "The server's signed word on its logs (RFC-0019)"),

@@ -26,6 +26,7 @@ mod heartbeats;
 mod house_rules;
 mod identities;
 mod intents;
+mod jobs;
 mod keys;
 mod leases;
 mod ledger;

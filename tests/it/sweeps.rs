@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use entente::app::{
-    Ctx, access, channels, checkpoints, credentials, deliveries, departures, heartbeats, idempotency, leases,
-    pending, tasks,
+    Ctx, access, channels, checkpoints, credentials, deliveries, departures, heartbeats, idempotency, jobs,
+    leases, pending, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
@@ -70,6 +70,7 @@ async fn prepare(world: &World, sweep: Sweep) {
                  SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5)";
             sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
+        Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -131,6 +132,20 @@ async fn prepare_work(world: &World, sweep: Sweep) {
     }
 }
 
+/// As [`prepare`], with jobs.
+async fn prepare_jobs(world: &World, sweep: Sweep) {
+    let any = world.any();
+    any.put("/arcp/agents/echo/versions/1", json!({})).await.ok();
+    for n in 0..DUE {
+        match sweep {
+            Sweep::Workers => any.post("/workers", json!({ "name": "w", "agents": ["echo"] })).await.ok(),
+            Sweep::JobKeys => any.once(&format!("k{n}")).post("/jobs", json!({ "agent": "echo" })).await.ok(),
+            _ => any.post("/jobs", json!({ "agent": "echo", "max_runtime_sec": 60 })).await.ok(),
+        };
+    }
+    world.clock.advance(if sweep == Sweep::Jobs { 60 } else { 24 * 3600 + 1 });
+}
+
 /// As [`prepare`], with agents.
 async fn prepare_agents(world: &World, sweep: Sweep) {
     let beat = json!({ "interval_seconds": 1, "unhealthy_after_seconds": 30, "dead_after_seconds": 60 });
@@ -166,6 +181,9 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
         Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
         Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
+        Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
+        Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
+        Sweep::Workers => "SELECT 5 - count(*) FROM workers",
     }
 }
 
@@ -190,6 +208,9 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
         Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
         Sweep::Credentials => credentials::tidy(ctx, limit).await,
+        Sweep::Jobs => jobs::pass_time(ctx, limit).await,
+        Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
+        Sweep::Workers => workers::tidy(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

@@ -238,7 +238,7 @@ fn chunk(at: At, text: &str) -> Result<Meaning, Refusal> {
     }
     let decoded = match encoding {
         Encoding::Utf8 => data.len(),
-        Encoding::Base64 => decoded_bytes(&data).ok_or_else(|| at.wrong("data", "is no base64"))?,
+        Encoding::Base64 => encoding.decode(&data).ok_or_else(|| at.wrong("data", "is no base64"))?.len(),
     };
     if text.len() > CHUNK_BYTES + NAME_BYTES * 2 {
         let message =
@@ -253,18 +253,6 @@ fn chunk(at: At, text: &str) -> Result<Meaning, Refusal> {
         decoded,
         more: said.more.ok_or_else(|| at.missing("more"))?,
     })
-}
-
-/// Bytes that a base64 text stands for; `None` when it is none. With padding, as RFC 4648 has it.
-fn decoded_bytes(text: &str) -> Option<usize> {
-    let digits = text.trim_end_matches('=');
-    let padding = text.len() - digits.len();
-    let lawful = digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/');
-    (lawful
-        && padding <= 2
-        && text.len().is_multiple_of(4)
-        && (padding == 0) == digits.len().is_multiple_of(4))
-    .then_some(digits.len() * 3 / 4)
 }
 
 /// Which event of a request is at fault.

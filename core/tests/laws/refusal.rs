@@ -63,6 +63,7 @@ const WORDS: &[&str] = &[
     "RESUME_WINDOW_EXPIRED",
     "CLAIM_LOST",
     "JOB_ENDED",
+    "NO_RESULT",
     "RESULT_TOO_LARGE",
     "rate_limited",
     "too_many_streams",

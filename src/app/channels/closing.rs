@@ -4,7 +4,7 @@
 use entente_core::channels::{Channel, ChannelStatus, CloseReason};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind};
-use entente_core::ids::{ChannelId, IntentId, TaskId};
+use entente_core::ids::{ChannelId, IntentId, JobId, TaskId};
 use entente_core::principals::HOUSE;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -56,7 +56,27 @@ pub(crate) async fn close_of_tasks(
     tasks: &[TaskId],
     actor: &str,
 ) -> Outcome<()> {
-    let names: Vec<String> = tasks.iter().map(TaskId::to_string).collect();
+    close_scoped(conn, ctx, line, tasks.iter().map(TaskId::to_string).collect(), actor).await
+}
+
+/// As [`close_of_tasks`], of jobs: a job's channel is scoped to it.
+pub(crate) async fn close_of_jobs(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    jobs: &[JobId],
+    actor: &str,
+) -> Outcome<()> {
+    close_scoped(conn, ctx, line, jobs.iter().map(JobId::to_string).collect(), actor).await
+}
+
+async fn close_scoped(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    names: Vec<String>,
+    actor: &str,
+) -> Outcome<()> {
     let reason = CloseReason::TaskEnded;
     let purge_at = purge_at(ctx, line.now());
     for (id, name) in rows::close_scoped(conn, line.intent_id, &names, reason, line.now(), purge_at).await? {

@@ -1,0 +1,135 @@
+//! Authority before the act (ARCP §9.3): a worker asks whether an operation is allowed before it is made, and can set aside
+//! what it will cost (an extension: fails closed). What is only looked at takes no lock.
+
+use std::collections::BTreeMap;
+
+use entente_core::budgets::Budget;
+use entente_core::ids::{JobId, ReservationId};
+use entente_core::jobs::ask::no_job;
+use entente_core::jobs::may;
+use entente_core::jobs::wire::numbers;
+use entente_core::keys::Scope;
+use entente_core::refusal::{Code, Refusal};
+use serde_json::json;
+
+use super::hold::Hold;
+use super::reports::token_digest;
+use super::{budgets, rows};
+use crate::app::{AppError, Caller, Ctx, Outcome, lock_key};
+
+/// An operation that a worker is about to make.
+#[derive(Debug, Clone)]
+pub struct OperationAsk {
+    /// A namespace of §9.2.
+    pub capability: String,
+    /// On what.
+    pub target: String,
+    /// Which call it is: a refusal is then an event of the job too (§9.6).
+    pub call_id: Option<String>,
+    /// What to set aside for it.
+    pub reserve: Option<Budget>,
+}
+
+/// The operation is allowed.
+#[derive(Debug)]
+pub struct Allowed {
+    /// What the job has left.
+    pub budget: Budget,
+    /// Under which name the amounts were set aside.
+    pub reservation_id: Option<ReservationId>,
+}
+
+/// Judges an operation before it is made.
+///
+/// # Errors
+/// [`Code::ClaimLost`], [`Code::Cancelled`], [`Code::LeaseExpired`], [`Code::PermissionDenied`],
+/// [`Code::BudgetExhausted`], in this order.
+pub async fn authorize(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: JobId,
+    token: &str,
+    ask: OperationAsk,
+) -> Outcome<Allowed> {
+    caller.require(Scope::JobsWork)?;
+    if ask.reserve.is_none()
+        && let Some(budget) = glance(ctx, id, token, &ask).await?
+    {
+        return Ok(Allowed { budget, reservation_id: None });
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let intents = rows::intents(&mut conn, &[id]).await?;
+    drop(conn);
+    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
+    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    hold.job(id)?.hold(&token_digest(token), hold.now())?;
+    let reservation_id = ask.reserve.is_some().then(|| ReservationId::mint(hold.now(), &*ctx.chance));
+    let judged = hold.may(id, &ask.capability, &ask.target).and_then(|()| {
+        let (Some(reservation), Some(amounts)) = (reservation_id, &ask.reserve) else { return Ok(()) };
+        hold.reserve(id, reservation, amounts)
+    });
+    if let Err(refusal) = &judged {
+        hold.refuse(id, ask.call_id.as_deref(), refusal)?;
+    }
+    let budget = hold.remaining(id);
+    hold.save(ctx, &mut tx).await?;
+    tx.commit().await?;
+    hold.announce(ctx);
+    judged.map_err(AppError::from)?;
+    Ok(Allowed { budget, reservation_id })
+}
+
+/// Looks whether an operation is plainly allowed; `None` when somebody has to be told that it is not.
+async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcome<Option<Budget>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let job = rows::load(&mut conn, &[id]).await?.pop().ok_or_else(no_job)?;
+    let now = ctx.now();
+    job.hold(&token_digest(token), now)?;
+    let counters = budgets::load(&mut conn, &job.payers).await?;
+    let payers: Vec<&Budget> = counters.values().collect();
+    match may::operate(&job, &payers, &ask.capability, &ask.target, now) {
+        Ok(()) => Ok(Some(counters.get(&id).cloned().unwrap_or_default())),
+        // Nothing of it has to be written down.
+        Err(refusal) if ask.call_id.is_none() && refusal.code != Code::LeaseExpired => Err(refusal.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Settles what was set aside: `cost` is taken off instead, nothing when it is empty. What is left of the job's budget.
+///
+/// # Errors
+/// The claim is lost; nothing is set aside under that name; a cost is below zero.
+pub async fn settle(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: JobId,
+    token: &str,
+    reservation: &str,
+    cost: &Budget,
+) -> Outcome<Budget> {
+    caller.require(Scope::JobsWork)?;
+    if let Some((currency, _)) = cost.0.iter().find(|(_, amount)| amount.is_negative()) {
+        let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
+        return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let intents = rows::intents(&mut conn, &[id]).await?;
+    drop(conn);
+    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
+    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    hold.job(id)?.hold(&token_digest(token), hold.now())?;
+    hold.put_back(id, reservation)?;
+    for (currency, amount) in &cost.0 {
+        let value = numbers(&Budget(BTreeMap::from([(currency.clone(), *amount)])));
+        let body = json!({
+            "name": "cost.settled", "value": value.get(currency), "unit": currency, "reservation_id": reservation,
+        });
+        hold.say(id, "metric", &body);
+        hold.charge(id, currency, *amount, None)?;
+    }
+    let left = hold.remaining(id);
+    hold.save(ctx, &mut tx).await?;
+    tx.commit().await?;
+    hold.announce(ctx);
+    Ok(left)
+}

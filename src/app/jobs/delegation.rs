@@ -1,0 +1,78 @@
+//! Delegation by a worker (ARCP §10): a part of a job's authority goes to another agent, as a job of its own in the same
+//! session.
+
+use entente_core::budgets::Budget;
+use entente_core::ids::{IntentId, JobId};
+use entente_core::jobs::ask::{JobAsk, Submit};
+use entente_core::jobs::wire::Accepted;
+use entente_core::keys::Scope;
+use entente_core::refusal::{Code, Refusal};
+use serde_json::json;
+
+use super::hold::Hold;
+use super::reports::token_digest;
+use super::submit::{Origin, Submission, accept};
+use super::{budgets, children, rows};
+use crate::app::{AppError, Caller, Ctx, Outcome, inventory, lock_key};
+use crate::feed::Touch;
+
+/// Makes a child of a job. Under the same `delegate_id` it is made once.
+///
+/// # Errors
+/// The claim is lost; the job may not delegate to that agent; the child would have more than the job.
+pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
+    caller.require(Scope::JobsWork)?;
+    let Some(delegate_id) = said.delegate_id.clone() else {
+        let message = "`delegate_id` is missing: the delegation's name, under which it is made once.";
+        return Err(Refusal::field(Code::InvalidRequest, "delegate_id", "missing", message).into());
+    };
+    let said = Submit { parent_job_id: Some(id.to_string()), idempotency_key: None, ..said };
+    let mut ask = JobAsk::check(said)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let known = inventory::known(&mut conn, &[&ask.agent.name]).await?;
+    let intents: Vec<IntentId> = rows::intents(&mut conn, &[id]).await?;
+    drop(conn);
+    // It works for what its parent works for.
+    ask.intent_id = intents.first().copied();
+    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
+    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    hold.job(id)?.hold(&token_digest(token), hold.now())?;
+    if let Some(before) = children::named(&mut tx, id, &delegate_id).await? {
+        return Ok(Accepted::new(&before, Vec::new()));
+    }
+    let parent = hold.job(id)?.clone();
+    let target = ask.agent.to_string();
+    let covered = if parent.lease.covers("agent.delegate", &target) { &target } else { &ask.agent.name };
+    let judged = match hold.may(id, "agent.delegate", covered) {
+        Err(refusal) => Err(AppError::from(refusal)),
+        Ok(()) => {
+            let submission =
+                Submission { ask, principal: parent.principal.clone(), trace: None, origin: Origin::Parent };
+            accept(ctx, &mut tx, &mut hold, &known, &submission).await
+        }
+    };
+    let made = match judged {
+        Ok(made) => Ok(made),
+        // What the parent's followers should hear is written down; what else went wrong is not theirs.
+        Err(AppError::Refused(refusal)) => {
+            hold.refuse(id, Some(&delegate_id), &refusal)?;
+            Err(refusal)
+        }
+        Err(failure) => return Err(failure),
+    };
+    if let Ok(made) = &made {
+        let body = json!({
+            "delegate_id": delegate_id, "agent": made.job.agent, "child_job_id": made.job.id, "lease": made.job.lease,
+        });
+        hold.say(id, "delegate", &body);
+        rows::insert(&mut tx, std::slice::from_ref(made)).await?;
+        let budget = Budget::of(&made.job.lease)?;
+        budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
+    }
+    hold.save(ctx, &mut tx).await?;
+    tx.commit().await?;
+    hold.announce(ctx);
+    let made = made?;
+    ctx.feed.ring(Touch::Work(made.job.agent.clone()));
+    Ok(Accepted::new(&made.job, Vec::new()))
+}

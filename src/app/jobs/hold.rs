@@ -1,0 +1,485 @@
+//! Jobs in hand: those that a transaction has locked, as they change, and all that is to be written with them. Every deed
+//! that changes a job goes through here, so that an event always has its numbers, a cost its counters, an end its
+//! consequences, and the intent that the job works for its line.
+//!
+//! Order of locks: intents, jobs by id, sessions by id, counters by job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use entente_core::amounts::Amount;
+use entente_core::budgets::Budget;
+use entente_core::clock::{Timestamp, rfc3339};
+use entente_core::events::{Draft, Kind};
+use entente_core::faults::Fault;
+use entente_core::ids::{IntentId, JobId, ReservationId, SessionId};
+use entente_core::jobs::ask::no_job;
+use entente_core::jobs::wire::{ErrorPayload, ResultPayload, numbers, refused_call};
+use entente_core::jobs::{Job, JobStatus, Turn, ended_by, events, may, turned};
+use entente_core::principals::HOUSE;
+use entente_core::refusal::{Code, Refusal};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::budgets::{self, Reservation};
+use super::log::{self, EVENT, Stored};
+use super::{children, rows};
+use crate::app::lines::Line;
+use crate::app::sessions::counters::{self, Counter};
+use crate::app::{AppError, Ctx, Outcome, channels};
+use crate::feed::Touch;
+
+/// Jobs in hand.
+pub(super) struct Hold {
+    now: Timestamp,
+    jobs: BTreeMap<JobId, Job>,
+    counters: BTreeMap<SessionId, Counter>,
+    budgets: BTreeMap<JobId, Budget>,
+    reserved: Vec<Reservation>,
+    pub lines: BTreeMap<IntentId, Line>,
+    touched: BTreeSet<JobId>,
+    spent: BTreeSet<JobId>,
+    counted: BTreeSet<SessionId>,
+    made: Vec<Reservation>,
+    gone: Vec<ReservationId>,
+    ended: Vec<JobId>,
+    events: Vec<Stored>,
+}
+
+/// A job as it was, to go back to when the law refuses what was begun with it.
+pub(super) struct Before {
+    job: Job,
+    counter: Option<Counter>,
+    budgets: BTreeMap<JobId, Budget>,
+    reserved: Vec<Reservation>,
+    events: usize,
+    made: usize,
+    gone: usize,
+    ended: usize,
+}
+
+impl Hold {
+    /// Takes jobs in hand within a transaction that holds the locks of `intents`: all those that the jobs work for.
+    pub async fn take(
+        conn: &mut PgConnection,
+        ids: &[JobId],
+        intents: &[IntentId],
+        now: Timestamp,
+    ) -> Outcome<Self> {
+        let jobs = if ids.is_empty() { BTreeMap::new() } else { rows::lock(conn, ids).await? };
+        let mut lines = BTreeMap::new();
+        for intent in intents {
+            lines.insert(*intent, Line::open(conn, *intent, None, now).await?);
+        }
+        let mut sessions: Vec<SessionId> =
+            jobs.values().filter(|job| job.counted).map(|job| job.session_id).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        let counters = counters::lock(conn, &sessions).await?;
+        let mut payers: Vec<JobId> = jobs.values().flat_map(|job| job.payers.iter().copied()).collect();
+        payers.sort_unstable();
+        payers.dedup();
+        let budgets = budgets::lock(conn, &payers).await?;
+        let spending: Vec<JobId> =
+            jobs.values().filter(|job| !job.payers.is_empty()).map(|job| job.id).collect();
+        let reserved = budgets::reserved(conn, &spending).await?;
+        Ok(Self {
+            now,
+            jobs,
+            counters,
+            budgets,
+            reserved,
+            lines,
+            touched: BTreeSet::new(),
+            spent: BTreeSet::new(),
+            counted: BTreeSet::new(),
+            made: Vec::new(),
+            gone: Vec::new(),
+            ended: Vec::new(),
+            events: Vec::new(),
+        })
+    }
+
+    /// The time of whatever is done here.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// A job in hand.
+    pub fn job(&self, id: JobId) -> Result<&Job, Refusal> {
+        self.jobs.get(&id).ok_or_else(no_job)
+    }
+
+    /// A job in hand, to be changed.
+    pub fn change(&mut self, id: JobId) -> Result<&mut Job, Refusal> {
+        self.touched.insert(id);
+        self.jobs.get_mut(&id).ok_or_else(no_job)
+    }
+
+    /// What the job itself has left.
+    pub fn remaining(&self, id: JobId) -> Budget {
+        self.budgets.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// What a child of the job can be given: of each currency the least that the job or one of its ancestors has left.
+    pub fn available(&self, id: JobId) -> Budget {
+        let mut least: BTreeMap<String, Amount> = BTreeMap::new();
+        for budget in self.payers(id) {
+            for (currency, left) in &budget.0 {
+                let known = least.entry(currency.clone()).or_insert(*left);
+                *known = (*known).min(*left);
+            }
+        }
+        Budget(least)
+    }
+
+    /// The counters that the job's costs are taken off.
+    fn payers(&self, id: JobId) -> Vec<&Budget> {
+        let payers = self.jobs.get(&id).map(|job| job.payers.as_slice()).unwrap_or_default();
+        payers.iter().filter_map(|payer| self.budgets.get(payer)).collect()
+    }
+
+    /// The job as it is, before something is tried with it.
+    pub fn before(&self, id: JobId) -> Result<Before, Refusal> {
+        let job = self.job(id)?.clone();
+        Ok(Before {
+            counter: self.counters.get(&job.session_id).cloned(),
+            budgets: job
+                .payers
+                .iter()
+                .filter_map(|payer| Some((*payer, self.budgets.get(payer)?.clone())))
+                .collect(),
+            job,
+            reserved: self.reserved.clone(),
+            events: self.events.len(),
+            made: self.made.len(),
+            gone: self.gone.len(),
+            ended: self.ended.len(),
+        })
+    }
+
+    /// Goes back to how it was.
+    pub fn restore(&mut self, before: Before) {
+        if let Some(counter) = before.counter {
+            self.counters.insert(before.job.session_id, counter);
+        }
+        self.budgets.extend(before.budgets);
+        self.reserved = before.reserved;
+        self.events.truncate(before.events);
+        self.made.truncate(before.made);
+        self.gone.truncate(before.gone);
+        self.ended.truncate(before.ended);
+        self.jobs.insert(before.job.id, before.job);
+    }
+
+    /// Appends an event: gives it its numbers.
+    pub fn append(&mut self, id: JobId, kind: &str, ts: Timestamp, body: String, key: Option<String>) {
+        let feature = events::Kind::parse(kind).and_then(events::Kind::feature);
+        self.push(id, EVENT, Some(kind), feature, ts, body, key);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the columns of one row")]
+    fn push(
+        &mut self,
+        id: JobId,
+        type_: &str,
+        kind: Option<&str>,
+        feature: Option<&str>,
+        ts: Timestamp,
+        body: String,
+        event_key: Option<String>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.touched.insert(id);
+        job.last_seq += 1;
+        let counter = self.counters.get_mut(&job.session_id).filter(|_| job.counted);
+        let mut session_id = None;
+        match counter {
+            // The session's one space; what it is not sent has the number of what came before (contract 9, decision 1).
+            Some(counter) => {
+                let sent =
+                    feature.is_none_or(|feature| counter.features.iter().any(|known| known == feature));
+                if sent {
+                    counter.last_seq += 1;
+                    job.origin_seq = counter.last_seq;
+                    session_id = Some(job.session_id);
+                    self.counted.insert(job.session_id);
+                }
+            }
+            None if job.counted => job.origin_seq += 1,
+            None => job.origin_seq = job.last_seq,
+        }
+        self.events.push(Stored {
+            job_id: id,
+            job_seq: job.last_seq,
+            origin_seq: job.origin_seq,
+            session_id,
+            type_: type_.to_owned(),
+            kind: kind.map(str::to_owned),
+            ts,
+            body,
+            event_key,
+        });
+    }
+
+    /// Appends an event of the runtime's own.
+    pub fn say(&mut self, id: JobId, kind: &str, body: &Value) {
+        self.append(id, kind, self.now, body.to_string(), None);
+    }
+
+    /// Judges an operation of the job (ARCP §9.3).
+    pub fn may(&self, id: JobId, capability: &str, target: &str) -> Result<(), Refusal> {
+        may::operate(self.job(id)?, &self.payers(id), capability, target, self.now)
+    }
+
+    /// Says to the job's followers that an operation was refused; when the lease has ended, the job has too (§9.5).
+    pub fn refuse(&mut self, id: JobId, call_id: Option<&str>, refusal: &Refusal) -> Outcome<()> {
+        if let Some(call) = call_id {
+            self.say(id, "tool_result", &refused_call(call, refusal.code.fault(), &refusal.message));
+        }
+        if refusal.code == Code::LeaseExpired {
+            self.fail(id, Fault::LeaseExpired, &refusal.message, None, None)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a cost off the counters of the job and its ancestors, and says what is left (§9.6). What was set aside for it
+    /// is put back first.
+    pub fn charge(
+        &mut self,
+        id: JobId,
+        currency: &str,
+        cost: Amount,
+        reservation: Option<&str>,
+    ) -> Result<(), Refusal> {
+        if let Some(named) = reservation {
+            self.put_back(id, named)?;
+        }
+        let mut own = None;
+        for payer in self.job(id)?.payers.clone() {
+            let Some(budget) = self.budgets.get_mut(&payer) else { continue };
+            let left = budget.charge(currency, cost)?;
+            if left.is_some() {
+                self.spent.insert(payer);
+            }
+            if payer == id {
+                own = left;
+            }
+        }
+        if let Some(left) = own {
+            let left = numbers(&Budget(BTreeMap::from([(currency.to_owned(), left)])));
+            let body =
+                json!({ "name": "cost.budget.remaining", "value": left.get(currency), "unit": currency });
+            self.say(id, "metric", &body);
+        }
+        Ok(())
+    }
+
+    /// Sets amounts aside: on every counter that counts them, or not at all. A currency that nobody counts cannot be.
+    pub fn reserve(
+        &mut self,
+        id: JobId,
+        reservation: ReservationId,
+        amounts: &Budget,
+    ) -> Result<(), Refusal> {
+        let payers = self.job(id)?.payers.clone();
+        let mut after = Vec::new();
+        for currency in amounts.0.keys() {
+            if !payers.iter().any(|payer| self.budgets.get(payer).is_some_and(|b| b.0.contains_key(currency)))
+            {
+                return Err(may::spent(currency));
+            }
+        }
+        for payer in payers {
+            let Some(budget) = self.budgets.get(&payer) else { continue };
+            let counted = |(currency, _): &(&String, &Amount)| budget.0.contains_key(*currency);
+            let mine = amounts.0.iter().filter(counted).map(|(c, a)| (c.clone(), *a)).collect();
+            let mut next = budget.clone();
+            next.reserve(&Budget(mine)).map_err(|currency| may::spent(&currency))?;
+            after.push((payer, next));
+        }
+        self.spent.extend(after.iter().map(|(payer, _)| *payer));
+        self.budgets.extend(after);
+        let attempt = self.job(id)?.attempt;
+        let made = Reservation { id: reservation, job_id: id, attempt, amounts: amounts.clone() };
+        self.reserved.push(made.clone());
+        self.made.push(made);
+        Ok(())
+    }
+
+    /// Puts back what was set aside under a name.
+    pub fn put_back(&mut self, id: JobId, named: &str) -> Result<(), Refusal> {
+        let place = self.reserved.iter().position(|one| one.job_id == id && one.id.to_string() == named);
+        let place = place.ok_or_else(|| {
+            let message = "No such reservation of this job: it was settled or let go already. Report the cost without it.";
+            Refusal::field(Code::InvalidRequest, "reservation_id", "unknown", message)
+        })?;
+        let reservation = self.reserved.remove(place);
+        self.give_back(&reservation);
+        Ok(())
+    }
+
+    fn give_back(&mut self, reservation: &Reservation) {
+        let payers = self.jobs.get(&reservation.job_id).map(|job| job.payers.clone()).unwrap_or_default();
+        for payer in payers {
+            let Some(budget) = self.budgets.get_mut(&payer) else { continue };
+            for (currency, amount) in &reservation.amounts.0 {
+                if let Some(left) = budget.0.get_mut(currency) {
+                    *left = *left + *amount;
+                    self.spent.insert(payer);
+                }
+            }
+        }
+        self.gone.push(reservation.id);
+    }
+
+    /// Puts back all that the job has set aside: its worker is gone, or it is over.
+    fn put_back_all(&mut self, id: JobId) {
+        let (mine, others) = std::mem::take(&mut self.reserved).into_iter().partition(|one| one.job_id == id);
+        self.reserved = others;
+        let mine: Vec<Reservation> = mine;
+        mine.iter().for_each(|reservation| self.give_back(reservation));
+    }
+
+    /// Gives the job back to be claimed again.
+    pub fn requeue(&mut self, id: JobId) -> Result<(), Refusal> {
+        self.put_back_all(id);
+        self.change(id)?.give_back();
+        Ok(())
+    }
+
+    /// Ends the job with a result.
+    pub fn finish(&mut self, id: JobId, result: ResultPayload) -> Outcome<()> {
+        let payload = ResultPayload { completed_at: rfc3339(self.now), ..result };
+        self.end(id, Turn::Finished, "job.result", serde_json::to_string(&payload)?)
+    }
+
+    /// Ends the job with a fault.
+    pub fn fail(
+        &mut self,
+        id: JobId,
+        fault: Fault,
+        message: &str,
+        retryable: Option<bool>,
+        details: Option<serde_json::Map<String, Value>>,
+    ) -> Outcome<()> {
+        // Whether these may be tried again is not the worker's to say: clients drop what says otherwise (contract 4.2).
+        let fixed = matches!(fault, Fault::InternalError | Fault::LeaseExpired | Fault::BudgetExhausted);
+        let said = retryable.filter(|_| !fixed);
+        let payload = ErrorPayload {
+            final_status: ended_by(fault),
+            code: fault,
+            message: if message.is_empty() { fault.wire().to_owned() } else { message.to_owned() },
+            retryable: said.unwrap_or_else(|| fault.retryable()),
+            details,
+            completed_at: rfc3339(self.now),
+        };
+        self.end(id, Turn::Failed(fault), "job.error", serde_json::to_string(&payload)?)
+    }
+
+    fn end(&mut self, id: JobId, turn: Turn, type_: &str, payload: String) -> Outcome<()> {
+        let now = self.now;
+        self.put_back_all(id);
+        let job = self.change(id)?;
+        job.status = turned(job.status, turn).ok_or_else(over)?;
+        // The claim stays written down, so that a result that is handed in twice is known for the same.
+        job.ended_at = Some(now);
+        self.push(id, type_, None, None, now, payload, None);
+        self.ended.push(id);
+        Ok(())
+    }
+
+    /// Records on the intent's line what became of a job that works for it.
+    pub fn record(&mut self, ctx: &Ctx, id: JobId, kind: Kind, actor: &str) -> Outcome<()> {
+        let job = self.job(id)?;
+        let Some(intent) = job.intent_id else { return Ok(()) };
+        let payload = json!({
+            "job_id": id, "agent": job.agent, "principal": job.principal, "status": job.status, "attempt": job.attempt,
+        });
+        let draft = Draft { trace_id: Some(job.trace_id.clone()), ..Draft::of(kind, actor, payload) };
+        let line = self.lines.get_mut(&intent).ok_or_else(|| {
+            AppError::Inconsistent(format!("{intent} is not locked by whoever changes {id}"))
+        })?;
+        line.record(ctx, draft);
+        Ok(())
+    }
+
+    /// Writes everything.
+    pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+        log::insert(conn, &self.events).await?;
+        let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
+        rows::update(conn, &changed).await?;
+        let counted: Vec<(SessionId, i64)> =
+            self.counted.iter().filter_map(|id| Some((*id, self.counters.get(id)?.last_seq))).collect();
+        counters::save(conn, &counted).await?;
+        let spent: Vec<(JobId, &Budget)> =
+            self.spent.iter().filter_map(|id| Some((*id, self.budgets.get(id)?))).collect();
+        budgets::update(conn, &spent).await?;
+        let kept: Vec<Reservation> =
+            self.made.iter().filter(|made| !self.gone.contains(&made.id)).cloned().collect();
+        budgets::reserve(conn, &kept, self.now).await?;
+        budgets::forget(conn, &self.gone).await?;
+        self.save_ends(ctx, conn).await?;
+        for line in self.lines.values() {
+            if !line.recorded.is_empty() {
+                line.save(conn).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows from the ends: on the intents that the jobs worked for, and for their children.
+    async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+        if self.ended.is_empty() {
+            return Ok(());
+        }
+        let ended = std::mem::take(&mut self.ended);
+        for id in &ended {
+            let Some(intent) = self.job(*id)?.intent_id else { continue };
+            self.record(ctx, *id, Kind::JobEnded, HOUSE)?;
+            if let Some(line) = self.lines.get_mut(&intent) {
+                channels::close_of_jobs(conn, ctx, line, &[*id], HOUSE).await?;
+            }
+        }
+        let failed: Vec<JobId> = ended
+            .iter()
+            .copied()
+            .filter(|id| self.jobs.get(id).is_some_and(|job| job.status != JobStatus::Success))
+            .collect();
+        children::stop(conn, &failed, self.now).await?;
+        self.ended = ended;
+        Ok(())
+    }
+
+    /// Wakes whoever waits for what is now committed.
+    pub fn announce(&self, ctx: &Ctx) {
+        for id in &self.touched {
+            let Some(job) = self.jobs.get(id) else { continue };
+            ctx.feed.ring(Touch::Job(*id));
+            if job.counted {
+                ctx.feed.ring(Touch::Session(job.session_id));
+            }
+            if job.cancel.is_some() || job.status != JobStatus::Running {
+                ctx.feed.ring(Touch::Stop(*id));
+            }
+            if job.status == JobStatus::Pending {
+                ctx.feed.ring(Touch::Work(job.agent.clone()));
+            }
+        }
+        for (intent, line) in &self.lines {
+            if !line.recorded.is_empty() {
+                ctx.feed.news(*intent);
+            }
+        }
+        let expired = self.ended.iter().filter(|id| {
+            self.jobs.get(id).is_some_and(|job| {
+                job.expires_at.is_some_and(|end| end <= self.now) && job.status == JobStatus::Error
+            })
+        });
+        expired.for_each(|id| tracing::info!(job = %id, "a job's lease has run out"));
+    }
+}
+
+/// The job is over.
+pub(super) fn over() -> Refusal {
+    Refusal::new(Code::JobEnded, "The job is over; nothing can happen to it any more.")
+}

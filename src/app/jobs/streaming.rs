@@ -1,0 +1,158 @@
+//! Following jobs: all of a principal's in one stream, and the look around for what nobody rang for.
+//!
+//! A stream over many jobs goes by (transaction, job, number), below the oldest transaction still under way, as the one over
+//! many intents does (ARCHITECTURE.md, "One order").
+
+use std::collections::BTreeMap;
+
+use entente_core::ids::JobId;
+use entente_core::jobs::Job;
+use uuid::Uuid;
+
+use super::log::Stored;
+use super::rows;
+use crate::app::{Caller, Ctx, Outcome};
+use crate::feed::Touch;
+
+/// Events read at once.
+const STEP: i64 = 256;
+
+/// A place among the events of all jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    /// The writing transaction.
+    pub xid: i64,
+    /// The job.
+    pub job_id: JobId,
+    /// The event's number in it.
+    pub job_seq: i64,
+}
+
+/// Where a stream over everything begins that asks for nothing before: after all that is committed.
+///
+/// # Errors
+/// The database.
+pub async fn start_of_everything(ctx: &Ctx) -> Outcome<Spot> {
+    let xid = sqlx::query_scalar!(
+        r#"-- job_events::now
+         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "xid!""#
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    Ok(Spot { xid, job_id: Uuid::nil().into(), job_seq: 0 })
+}
+
+/// The events of the caller's jobs after a place, with their places, and how far was looked.
+///
+/// # Errors
+/// The database.
+pub async fn everything(
+    ctx: &Ctx,
+    caller: &Caller,
+    after: Spot,
+) -> Outcome<(Vec<(Spot, Stored, Job)>, Spot)> {
+    let mut conn = ctx.pool.acquire().await?;
+    let found = sqlx::query!(
+        r#"-- job_events::everything
+         SELECT e.job_id, e.job_seq, e.origin_seq, e.type AS "type_", e.kind, e.ts, e.body, e.xid
+         FROM job_events e
+         WHERE (e.xid, e.job_id, e.job_seq) > ($1, $2, $3)
+           AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+         ORDER BY e.xid, e.job_id, e.job_seq LIMIT $4"#,
+        after.xid,
+        after.job_id.uuid(),
+        after.job_seq,
+        STEP
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let spot = |xid, job: Uuid, seq| Spot { xid, job_id: job.into(), job_seq: seq };
+    let reached = found.last().map_or(after, |row| spot(row.xid, row.job_id, row.job_seq));
+    let mut ids: Vec<JobId> = found.iter().map(|row| row.job_id.into()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let jobs = rows::load(&mut conn, &ids).await?;
+    let mine: BTreeMap<JobId, Job> =
+        jobs.into_iter().filter(|job| job.principal == caller.agent).map(|job| (job.id, job)).collect();
+    let events = found.into_iter().filter_map(|row| {
+        let job = mine.get(&row.job_id.into())?.clone();
+        let place = spot(row.xid, row.job_id, row.job_seq);
+        let stored = Stored {
+            job_id: row.job_id.into(),
+            job_seq: row.job_seq,
+            origin_seq: row.origin_seq,
+            session_id: None,
+            type_: row.type_,
+            kind: row.kind,
+            ts: row.ts,
+            body: row.body,
+            event_key: None,
+        };
+        Some((place, stored, job))
+    });
+    Ok((events.collect(), reached))
+}
+
+/// Wakes those who wait for what went on without a bell being rung here: on another server whose word was lost. Costs
+/// nothing while nobody waits.
+///
+/// # Errors
+/// The database.
+pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+    let bells = ctx.feed.bells();
+    let awaited = bells.awaited();
+    if !awaited.is_empty() {
+        let waiting = sqlx::query_scalar!(
+            r#"-- job_clock::look_around
+             SELECT a.agent AS "agent!" FROM UNNEST($1::text[]) AS a (agent)
+             WHERE EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent)
+                OR EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NOT NULL AND c.agent = a.agent)"#,
+            &awaited
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        waiting.into_iter().for_each(|agent| bells.ring(&Touch::Work(agent)));
+    }
+    if ctx.feed.has_peers() {
+        bells.look(moved(ctx, bells.listened()).await?);
+    }
+    Ok(())
+}
+
+/// How far these have gone.
+async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
+    let (mut jobs, mut sessions) = (Vec::new(), Vec::new());
+    for touch in listened {
+        match touch {
+            Touch::Job(id) | Touch::Stop(id) => jobs.push(id.uuid()),
+            Touch::Session(id) => sessions.push(id.uuid()),
+            Touch::Intent(_) | Touch::Work(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    if !jobs.is_empty() {
+        let rows = sqlx::query!(
+            r#"-- job_clock::moved
+             SELECT job_id, last_seq, attempt, cancel_due_at IS NOT NULL OR status <> 'running' AS "stops!"
+             FROM job_clock WHERE job_id = ANY($1)"#,
+            &jobs
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        for row in rows {
+            found.push((Touch::Job(row.job_id.into()), row.last_seq));
+            // Another number whenever its worker should look: it is to stop, or another has it.
+            found.push((Touch::Stop(row.job_id.into()), i64::from(row.attempt) * 2 + i64::from(row.stops)));
+        }
+    }
+    if !sessions.is_empty() {
+        let rows = sqlx::query!(
+            "-- sessions::moved\n SELECT id, last_seq FROM sessions WHERE id = ANY($1)",
+            &sessions
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        found.extend(rows.into_iter().map(|row| (Touch::Session(row.id.into()), row.last_seq)));
+    }
+    Ok(found)
+}

@@ -1,0 +1,253 @@
+//! Works: where jobs are handed in and their workers' reports, many in one commit (`db/commit.rs`). What is done with each is
+//! `submit.rs` and `reports.rs`; what a batch has in hand `hold.rs`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use entente_core::canonical::Digest;
+use entente_core::ids::{IntentId, JobId};
+use entente_core::jobs::Job;
+use entente_core::refusal::{Code, Refusal};
+use sqlx::PgConnection;
+
+use super::hold::Hold;
+use super::reports::{Report, Reported, report};
+use super::rows::{self, Fresh};
+use super::submit::{Submission, Submitted, accept};
+use super::{budgets, log};
+use crate::app::inventory::{self, Known};
+use crate::app::{AppError, Ctx, Outcome, lock_key};
+use crate::db::commit::{Deed, GroupCommit};
+use crate::feed::Touch;
+use crate::shutdown::Tasks;
+
+/// What is handed in.
+#[derive(Debug, Clone)]
+enum Command {
+    /// A job.
+    Submit(Box<Submission>),
+    /// A worker's report.
+    Report(Box<Report>),
+}
+
+/// What came of it.
+#[derive(Debug)]
+enum Done {
+    Submitted(Box<Submitted>),
+    Reported(Box<Reported>),
+}
+
+type Answer = Outcome<Done>;
+
+struct Working {
+    ctx: Ctx,
+}
+
+impl Deed for Working {
+    type Command = Command;
+    type Answer = Answer;
+    type Memory = ();
+
+    async fn apply(&self, _memory: &mut (), commands: Vec<Command>) -> Vec<Answer> {
+        match batch(&self.ctx, &commands).await {
+            Ok(answers) => answers,
+            Err(AppError::Unavailable(why)) => {
+                commands.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
+            }
+            Err(failure) => {
+                // More than the law foresaw, or a key that another server has just used. Each alone: the guilty one fails,
+                // the others do not.
+                tracing::debug!(error = %failure, batch = commands.len(), "a batch of jobs is done one by one");
+                let mut answers = Vec::with_capacity(commands.len());
+                for command in &commands {
+                    let alone = batch(&self.ctx, std::slice::from_ref(command)).await;
+                    answers.push(alone.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(lost()))));
+                }
+                answers
+            }
+        }
+    }
+}
+
+fn lost() -> AppError {
+    AppError::Inconsistent("a job's command got no answer".to_owned())
+}
+
+/// What a batch knows of before it locks anything.
+struct Asked {
+    known: BTreeMap<String, Known>,
+    /// Jobs that are reported on, and parents of new ones.
+    jobs: Vec<JobId>,
+    intents: Vec<IntentId>,
+}
+
+async fn look(conn: &mut PgConnection, commands: &[Command]) -> Outcome<Asked> {
+    let (mut names, mut jobs, mut intents) = (Vec::new(), Vec::new(), Vec::new());
+    for command in commands {
+        match command {
+            Command::Submit(submission) => {
+                names.push(submission.ask.agent.name.as_str());
+                jobs.extend(submission.ask.parent_id);
+                intents.extend(submission.ask.intent_id);
+            }
+            Command::Report(report) => jobs.push(report.job_id),
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    jobs.sort_unstable();
+    jobs.dedup();
+    let known = if names.is_empty() { BTreeMap::new() } else { inventory::known(conn, &names).await? };
+    if !jobs.is_empty() {
+        intents.extend(rows::intents(conn, &jobs).await?);
+    }
+    intents.sort_unstable();
+    intents.dedup();
+    Ok(Asked { known, jobs, intents })
+}
+
+async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let asked = look(&mut conn, commands).await?;
+    drop(conn);
+    let mut tx = ctx.begin_locked(asked.intents.iter().copied().map(lock_key).collect()).await?;
+    let now = ctx.now();
+    let mut repeats = Repeats::find(&mut tx, commands).await?;
+    let mut hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, now).await?;
+    let keys = event_keys(&mut tx, commands).await?;
+    let mut fresh: Vec<Fresh> = Vec::new();
+    let mut answers: Vec<Answer> = Vec::with_capacity(commands.len());
+    for command in commands {
+        answers.push(match command {
+            Command::Report(one) => {
+                report(&mut hold, one, &keys).map(|reported| Done::Reported(Box::new(reported)))
+            }
+            Command::Submit(submission) => match repeats.of(submission) {
+                Some(before) => before.map(Done::Submitted).map_err(AppError::from),
+                None => match accept(ctx, &mut tx, &mut hold, &asked.known, submission).await {
+                    Ok(made) => {
+                        repeats.note(submission, &made.job);
+                        let submitted = Submitted::new(made.job.clone(), false);
+                        fresh.push(made);
+                        Ok(Done::Submitted(Box::new(submitted)))
+                    }
+                    Err(failure @ (AppError::Refused(_) | AppError::Inconsistent(_))) => Err(failure),
+                    Err(failure) => return Err(failure),
+                },
+            },
+        });
+    }
+    if rows::insert(&mut tx, &fresh).await? != fresh.len() as u64 {
+        return Err(AppError::Inconsistent("another server has just used one of the keys".to_owned()));
+    }
+    let initial: Vec<(JobId, entente_core::budgets::Budget)> = fresh
+        .iter()
+        .map(|one| Ok((one.job.id, entente_core::budgets::Budget::of(&one.job.lease)?)))
+        .collect::<Result<_, Refusal>>()?;
+    let initial: Vec<(JobId, &entente_core::budgets::Budget)> =
+        initial.iter().map(|(id, budget)| (*id, budget)).collect();
+    budgets::insert(&mut tx, &initial).await?;
+    hold.save(ctx, &mut tx).await?;
+    tx.commit().await?;
+    hold.announce(ctx);
+    for made in fresh.iter().filter(|made| !made.preparing) {
+        ctx.feed.ring(Touch::Work(made.job.agent.clone()));
+    }
+    Ok(answers)
+}
+
+async fn event_keys(conn: &mut PgConnection, commands: &[Command]) -> Outcome<HashSet<(JobId, String)>> {
+    let named: Vec<(JobId, String)> = commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::Report(report) => Some(report),
+            Command::Submit(_) => None,
+        })
+        .flat_map(|report| report.event_keys().map(|key| (report.job_id, key.to_owned())))
+        .collect();
+    log::known(conn, &named).await
+}
+
+/// The jobs that were submitted under the keys of a batch, before it or in it.
+struct Repeats(HashMap<(String, String), Job>);
+
+impl Repeats {
+    async fn find(conn: &mut PgConnection, commands: &[Command]) -> Outcome<Self> {
+        let keyed = commands.iter().filter_map(|command| match command {
+            Command::Submit(submission) => submission.key(),
+            Command::Report(_) => None,
+        });
+        let (principals, keys): (Vec<&str>, Vec<&str>) = keyed.unzip();
+        let jobs = rows::by_keys(conn, &principals, &keys).await?;
+        let named = jobs.into_iter().filter_map(|job| {
+            let key = job.idempotency_key.clone()?;
+            Some(((job.principal.clone(), key), job))
+        });
+        Ok(Self(named.collect()))
+    }
+
+    fn named(submission: &Submission) -> Option<(String, String)> {
+        submission.key().map(|(principal, key)| (principal.to_owned(), key.to_owned()))
+    }
+
+    /// What was made of the same before.
+    fn of(&self, submission: &Submission) -> Option<Result<Box<Submitted>, Refusal>> {
+        let job = self.0.get(&Self::named(submission)?)?;
+        Some(if same(&job.fingerprint, &submission.ask.fingerprint) {
+            Ok(Box::new(Submitted::new(job.clone(), true)))
+        } else {
+            Err(Refusal::new(
+                Code::DuplicateKey,
+                "This idempotency_key was used for another job. Use a new key for a new job.",
+            ))
+        })
+    }
+
+    fn note(&mut self, submission: &Submission, job: &Job) {
+        if let Some(named) = Self::named(submission) {
+            self.0.insert(named, job.clone());
+        }
+    }
+}
+
+fn same(one: &Digest, other: &Digest) -> bool {
+    one == other
+}
+
+/// Where jobs and reports are handed in.
+pub struct Works(GroupCommit<Working>);
+
+impl Works {
+    /// Starts the writers, which work with this context.
+    #[must_use]
+    pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
+        Self(GroupCommit::start(Working { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
+    }
+
+    /// Has a job accepted; resolves after it is committed.
+    pub(super) async fn hand_in(&self, submission: Submission) -> Outcome<Submitted> {
+        // Those under one key meet in one queue; all others go anywhere.
+        let shard = submission.ask.fingerprint.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        match self.ask(shard, Command::Submit(Box::new(submission))).await? {
+            Done::Submitted(submitted) => Ok(*submitted),
+            Done::Reported(_) => Err(lost()),
+        }
+    }
+
+    /// Has a worker's report written down; resolves after it is committed.
+    pub(super) async fn hand_report(&self, report: Report) -> Outcome<Reported> {
+        let shard = report.job_id.uuid().as_u64_pair().1;
+        match self.ask(shard, Command::Report(Box::new(report))).await? {
+            Done::Reported(reported) => Ok(*reported),
+            Done::Submitted(_) => Err(lost()),
+        }
+    }
+
+    async fn ask(&self, shard: u64, command: Command) -> Answer {
+        let mut answers = self.0.submit(shard, vec![command]).await;
+        match answers.pop() {
+            Some(Ok(answer)) => answer,
+            Some(Err(stopped)) => Err(AppError::Unavailable(stopped.to_string())),
+            None => Err(lost()),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Sessions: through which clients follow their jobs (ARCP §6). Table `sessions`.
+
+pub(crate) mod counters;
