@@ -1,6 +1,8 @@
 //! The composition root: puts a server together out of its parts, and takes it apart again in order. The program and the
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
+mod sockets;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +13,6 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
 use entente_core::clock::Clock;
 use entente_core::ids::{Chance, NodeId};
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use sqlx::PgPool;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
@@ -218,7 +218,7 @@ impl Server {
         let arrivals = Arc::clone(&shared.arrivals);
         let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
-        take_files(&config);
+        sockets::take_files(config.max_connections);
         let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
         Ok(Self {
             address,
@@ -273,24 +273,6 @@ impl Server {
             before = Some(self.arrivals.load(Ordering::Relaxed));
             sleep(QUIET).await;
         }
-    }
-}
-
-/// Takes as many open files as the system allows: each connection is one. Says so when that is fewer than the process
-/// may have connections: beyond it none is accepted, and clients see no reason.
-fn take_files(config: &Config) {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(e) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(error = %e, "the limit of open files could not be raised");
-    }
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if files < config.max_connections as u64 {
-        info!(
-            open.files = files,
-            connections = config.max_connections,
-            "the system allows fewer open files than ENTENTE_MAX_CONNECTIONS; with more clients raise `ulimit -n`"
-        );
     }
 }
 
@@ -360,7 +342,7 @@ fn listen(
         .shutdown_timeout(config.drain.as_secs())
         .on_connect(|io, _: &mut Extensions| {
             if let Some(stream) = io.downcast_ref::<TcpStream>() {
-                keep_alive(stream);
+                sockets::keep_alive(stream);
             }
         })
         .disable_signals()
@@ -373,17 +355,6 @@ fn listen(
         }
     });
     Ok((address, handle))
-}
-
-/// Has the system find out when the other end of a connection is gone, which a silent stream would not.
-fn keep_alive(stream: &TcpStream) {
-    let set = set_socket_keepalive(stream, true)
-        .and_then(|()| set_tcp_keepidle(stream, Duration::from_secs(30)))
-        .and_then(|()| set_tcp_keepintvl(stream, Duration::from_secs(10)))
-        .and_then(|()| set_tcp_keepcnt(stream, 3));
-    if let Err(e) = set {
-        tracing::debug!(error = %e, "TCP keep-alive could not be set");
-    }
 }
 
 /// Waits for the database, and checks its version.

@@ -9,7 +9,9 @@
 
 mod admin;
 mod provisioners;
+mod reading;
 mod revoking;
+mod rotating;
 mod rows;
 
 use std::collections::HashMap;
@@ -31,6 +33,7 @@ use super::{AppError, Ctx, Outcome};
 pub use admin::{Filter, Listed, list, retry};
 pub use provisioners::{Answer, Minted, Order, Provisioner, Provisioners, Target, Trouble, Upstream};
 pub use revoking::{Due, claim, record, tidy};
+pub(crate) use rotating::{Rotation, prior, renew, turn_over};
 
 /// Bytes of a value: signed tokens have a few thousand.
 const VALUE_BYTES: usize = 16 * 1024;
@@ -95,6 +98,20 @@ pub async fn prepare(ctx: &Ctx, conn: &mut PgConnection, job: &Job) -> Outcome<V
     Ok(prepared)
 }
 
+/// Whether a job is to be given any.
+#[must_use]
+pub fn needed(ctx: &Ctx, job: &Job) -> bool {
+    ctx.provisioners.wanted(job).next().is_some()
+}
+
+/// What was written down for a job by [`prepare`].
+///
+/// # Errors
+/// The database.
+pub async fn waiting(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Prepared>> {
+    reading::waiting(conn, job).await
+}
+
 /// Asks for everything that was written down, all at once. Never inside a transaction: an upstream may take seconds.
 ///
 /// # Errors
@@ -113,7 +130,7 @@ pub async fn mint(ctx: &Ctx, job: &Job, prepared: Vec<Prepared>) -> Result<Vec<M
         }
     }
     if lost.is_empty()
-        && let Err(failure) = unused(ctx, &made).await
+        && let Err(failure) = unused(ctx, made.iter().map(|one| one.minted.value.as_str())).await
     {
         lost.extend(made.drain(..).map(|one| one.unwanted(&failure)));
     }
@@ -195,11 +212,13 @@ fn order(ctx: &Ctx, job: &Job, prepared: &Prepared, left: Budget) -> Order {
     }
 }
 
+/// Whether a text can stand in a header.
+fn fits(text: &str, most: usize) -> bool {
+    !text.is_empty() && text.len() <= most && !text.chars().any(|c| c.is_control() || c.is_whitespace())
+}
+
 /// A value that can be shown to clients.
 fn lawful(minted: &Minted) -> Result<(), &'static str> {
-    let fits = |text: &str, most| {
-        !text.is_empty() && text.len() <= most && !text.chars().any(|c| c.is_control() || c.is_whitespace())
-    };
     if !fits(&minted.value, VALUE_BYTES) {
         return Err("what the upstream answered is no bearer token");
     }
@@ -212,18 +231,18 @@ fn lawful(minted: &Minted) -> Result<(), &'static str> {
 /// What a job may spend at this moment: the least that it and its ancestors have left of each currency.
 async fn left(ctx: &Ctx, job: &Job) -> Outcome<Budget> {
     let mut conn = ctx.pool.acquire().await?;
-    rows::left(&mut conn, &job.payers).await
+    reading::left(&mut conn, &job.payers).await
 }
 
 /// Requires that no value was ever given to a job before (§9.8.2).
-async fn unused(ctx: &Ctx, made: &[Made]) -> Result<(), String> {
-    let mut hashes: Vec<Vec<u8>> = made.iter().map(|one| sha256(&one.minted.value).to_vec()).collect();
+async fn unused<'a>(ctx: &Ctx, values: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    let mut hashes: Vec<Vec<u8>> = values.into_iter().map(|value| sha256(value).to_vec()).collect();
+    let count = hashes.len();
     hashes.sort();
-    let before = hashes.len();
     hashes.dedup();
     let mut conn = ctx.pool.acquire().await.map_err(|e| e.to_string())?;
-    let used = rows::used(&mut conn, &hashes).await.map_err(|e| e.to_string())?;
-    if used || hashes.len() < before {
+    let used = reading::used(&mut conn, &hashes).await.map_err(|e| e.to_string())?;
+    if used || hashes.len() < count {
         return Err("the upstream answered with a value that it has given out before".to_owned());
     }
     Ok(())
@@ -280,7 +299,7 @@ pub async fn end_of_jobs(conn: &mut PgConnection, jobs: &[JobId], now: Timestamp
 /// The database.
 pub async fn of_jobs(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<HashMap<JobId, Vec<Credential>>> {
     let mut found: HashMap<JobId, Vec<Credential>> = HashMap::new();
-    for (job, credential) in rows::live(conn, jobs).await? {
+    for (job, credential) in reading::live(conn, jobs).await? {
         found.entry(job).or_default().push(credential);
     }
     Ok(found)
@@ -299,7 +318,7 @@ pub async fn of_job(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Credenti
 /// # Errors
 /// The database.
 pub async fn as_accepted(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Credential>> {
-    rows::first(conn, job).await
+    reading::first(conn, job).await
 }
 
 /// The value of a credential that works: for the submitter's session, which is told of its rotation with it (§9.8.2).
@@ -307,5 +326,5 @@ pub async fn as_accepted(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Cre
 /// # Errors
 /// The database.
 pub async fn reveal(conn: &mut PgConnection, job: JobId, id: CredentialId) -> Outcome<Option<String>> {
-    rows::value(conn, job, id).await
+    reading::value(conn, job, id).await
 }

@@ -2,27 +2,30 @@
 //! for it and what is written down.
 //!
 //! `works.rs` is the way in for what is hot: jobs and reports, many in one commit. `submit.rs` accepts, `claims.rs` gives to
-//! workers, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs` and `children.rs` make
-//! and end children, `cancel.rs` and `time.rs` end, `reading.rs` shows, `results.rs` puts streamed results together. All of
-//! them change jobs through `hold.rs`. Tables: `jobs` and `job_clock` in `rows.rs` (claims move `job_clock` too), `job_events` in
+//! workers, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs`
+//! makes children, `cancel.rs` and `time.rs` end, `reading.rs` shows, `results.rs` puts streamed results together. All of
+//! them change jobs through `hold.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in
+//! `writes.rs`, `job_events` in
 //! `log.rs`, `job_budgets` and `job_reservations` in `budgets.rs`.
 
 mod authority;
 mod budgets;
 mod cancel;
-mod children;
 mod claims;
 mod delegation;
 mod hold;
 pub(crate) mod log;
+mod preparing;
 mod reading;
 mod reports;
 mod results;
+mod rotation;
 pub(crate) mod rows;
 mod streaming;
 mod submit;
 mod time;
 mod works;
+mod writes;
 
 use std::time::Duration;
 
@@ -34,10 +37,12 @@ pub use log::Stored;
 pub use reading::{Description, Filter, describe, events, list};
 pub use reports::{Denied, End, EventAsk, Reported};
 pub use results::{Piece, Result, pieces, result};
+pub use rotation::{Rotated, rotate};
 pub use streaming::{Spot, everything, look_around, start_of_everything};
 pub use submit::{Origin, Submitted};
 pub use time::{forget_keys, pass_time};
 pub use works::Works;
+pub(crate) use writes::drop_preparing;
 
 /// Who may see whose jobs (contract 10). Without a word of the operator everybody sees its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,26 +1,29 @@
-//! Routes of credentials as their operator sees them: where each stands, never what it is (ARCP §14). Jobs' own routes are
-//! elsewhere.
+//! Routes of credentials: as their operator sees them, where each stands, never what it is (ARCP §14); and for the worker of
+//! a job, which replaces one. How a job comes to them is `jobs.rs` and `claims.rs`.
 
 use actix_web::{get, post, web};
 use entente_core::credentials::State;
 use entente_core::ids::{CredentialId, JobId};
+use entente_core::jobs::wire::Credential;
 use entente_core::keys::Dialect;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::body::{Query, id};
+use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::Reply;
+use super::jobs::job_id;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::credentials::{self, Filter, Listed};
+use crate::app::jobs;
 
 /// Credentials on a page when nothing is said.
 const USUAL_PAGE: u32 = 100;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
-    config.service(list).service(retry);
+    config.service(list).service(retry).service(rotate);
 }
 
 /// One value of a credential that was provisioned for a job: without the value.
@@ -104,4 +107,45 @@ async fn retry(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -
     let id: CredentialId = id("credential", &path)?;
     let found = credentials::retry(&doors.ctx, &asker.caller, id).await?;
     ok(&bodies(found, asker.dialect))
+}
+
+/// A new value for a credential.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = CredentialRotation, example = json!({ "claim_token": "ct_…" }))]
+struct RotateBody {
+    /// The claim's token.
+    claim_token: String,
+    /// The new value, when the worker has one; else the credential's provisioner makes it.
+    value: Option<String>,
+}
+
+/// A credential that was rotated.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CredentialRotated)]
+struct RotatedBody {
+    /// As it works now.
+    credential: Credential,
+    /// The number of the event that tells of it.
+    last_event_seq: i64,
+}
+
+/// Rotate a job's credential
+///
+/// The value before is taken back at once. Followers of the job hear of it in a `status` event without the value; only the
+/// session that submitted the job is told that (ARCP §9.8.2).
+#[utoipa::path(operation_id = "rotate_job_credential", tag = "workers", request_body = RotateBody,
+    params(("job_id" = String, Path, description = "The job"), ("credential_id" = String, Path, description = "Its credential")),
+    responses((status = 200, description = "The credential with its new value", body = RotatedBody)))]
+#[post("/jobs/{job_id}/credentials/{credential_id}/rotate")]
+async fn rotate(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<(String, String)>,
+    body: Body<RotateBody>,
+) -> Reply {
+    let (job, credential) = path.into_inner();
+    let (job, credential) = (job_id(&job)?, id::<CredentialId>("credential", &credential)?);
+    let RotateBody { claim_token, value } = body.value;
+    let done = jobs::rotate(&doors.ctx, &asker.caller, job, &claim_token, credential, value).await?;
+    ok(&RotatedBody { credential: done.credential, last_event_seq: done.last_seq })
 }

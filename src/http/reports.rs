@@ -114,7 +114,8 @@ async fn post_events(
         body: event.body,
         event_key: event.event_key,
     });
-    let told = doors.works.post(&asker.caller, job_id(&path)?, &claim_token, events.collect()).await?;
+    let told =
+        doors.works.post(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, events.collect()).await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -152,7 +153,7 @@ async fn post_result(
 ) -> Reply {
     let ResultBody { claim_token, result, result_id, result_size, summary } = body.value;
     let end = End::Result { result, result_id, result_size, summary };
-    let told = doors.works.end(&asker.caller, job_id(&path)?, &claim_token, end).await?;
+    let told = doors.works.end(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -190,6 +191,6 @@ async fn post_error(
     let ErrorBody { claim_token, code, message, retryable, details } = body.value;
     let code = code.unwrap_or_else(|| "INTERNAL_ERROR".to_owned());
     let end = End::Error { code, message, retryable, details };
-    let told = doors.works.end(&asker.caller, job_id(&path)?, &claim_token, end).await?;
+    let told = doors.works.end(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))
 }

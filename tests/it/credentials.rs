@@ -4,5 +4,7 @@
 mod configuring;
 mod minting;
 mod revoking;
+mod rotating;
 mod stage;
 mod upstream;
+mod working;

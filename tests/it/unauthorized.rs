@@ -12,8 +12,15 @@ const OPEN: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/api/v1/server/keys
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 21] = [
+const NOBODYS: [&str; 27] = [
     "GET /api/v1/agents",
+    // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
+    "GET /api/v1/arcp/agents",
+    "GET /api/v1/jobs",
+    "GET /api/v1/jobs/events",
+    "POST /api/v1/jobs",
+    "GET /api/v1/workers",
+    "POST /api/v1/workers",
     "POST /api/v1/agents",
     "POST /api/v1/agents/register",
     "GET /api/v1/agents/{agent_id}",
@@ -79,7 +86,15 @@ impl Places {
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
+        // By the name that the paths have.
+        owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
+        let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
+        let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
         Self(vec![
+            ("job_id", job["job_id"].as_str().unwrap().to_owned()),
+            ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
+            ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
+            ("version", "1".to_owned()),
             ("intent_id", intent),
             ("channel_id", channel),
             ("checkpoint_id", checkpoint["checkpoint_id"].as_str().unwrap().to_owned()),
@@ -122,7 +137,18 @@ impl Places {
 
 /// Bodies that would be lawful, so that it is the caller who is refused and not the body.
 fn body(path: &str) -> Value {
+    let claim = json!({ "claim_token": "x" });
     match path.rsplit('/').next().unwrap() {
+        "jobs" => json!({ "agent": "talk" }),
+        "workers" => json!({ "name": "theirs", "agents": ["talk"] }),
+        "directive" => json!({ "directive": "terminate" }),
+        "claim" if path.ends_with("/jobs/claim") => json!({ "worker_id": "wrk_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" }),
+        "authorize" => json!({ "claim_token": "x", "capability": "tool.call", "target": "x" }),
+        "events" if path.contains("/jobs/") => json!({ "claim_token": "x", "events": [] }),
+        "delegate" if path.contains("/jobs/") => {
+            json!({ "claim_token": "x", "delegate_id": "d", "agent": "talk" })
+        }
+        "result" | "error" | "settle" | "release" => claim,
         "messages" | "reply" => {
             json!({ "sender": "agent.stranger", "message_type": "broadcast", "payload": {} })
         }
@@ -148,6 +174,7 @@ fn body(path: &str) -> Value {
         "identity" => json!({ "public_key": key(2).public_key() }),
         "challenge" => json!({ "challenge": "x", "signature": "x" }),
         "verify" => json!({ "payload": {}, "signature": "x" }),
+        "rotate" if path.contains("/credentials/") => claim,
         "rotate" if path.contains("/identity/") => json!({
             "action": "rotate", "new_public_key": key(2).public_key(), "old_public_key": key(1).public_key(),
             "signature": "x",

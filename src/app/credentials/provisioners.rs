@@ -117,6 +117,11 @@ pub trait Upstream: Send + Sync {
         self.mint(order)
     }
 
+    /// Whether it can take back what somebody else made there.
+    fn takes_given(&self) -> bool {
+        false
+    }
+
     /// Takes a value back. That there is none is as good.
     fn revoke<'a>(&'a self, target: &'a Target) -> Answer<'a, ()>;
 }

@@ -12,12 +12,12 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Waiting};
-use super::{Target, Trouble};
+use super::{Target, Trouble, reading};
 use crate::app::lines::Line;
-use crate::app::{Ctx, Outcome};
+use crate::app::{Ctx, Outcome, jobs};
 
 /// Seconds that an attempt may take, all its requests together. When a server dies over it, another tries after that.
-const HOLD_SECONDS: i64 = 90;
+const HOLD_SECONDS: i64 = 30;
 
 /// A value that is to be taken back now.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ async fn kept_until(
     if generation > 1 {
         return Ok(None);
     }
-    let keyed = rows::keyed_at(conn, job).await?;
+    let keyed = reading::keyed_at(conn, job).await?;
     let window = ctx.settings.idempotency_window;
     Ok(keyed.map(|at| at + window).filter(|end| *end > ctx.now()))
 }
@@ -159,20 +159,23 @@ fn tell(ctx: &Ctx, due: &Due, state: State, failed: Option<&str>) {
     }
 }
 
-/// Finds what somebody left: values that whoever asked for them did not live to keep, values of jobs that are over, values
-/// that nobody can ask for any more. Answers with how many.
+/// Finds what somebody left: values that whoever asked for them did not live to keep, with the jobs that waited for them;
+/// values of jobs that are over; values that nobody can ask for any more. Answers with how many.
 ///
 /// # Errors
 /// The database.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
+    // First the jobs, then what is theirs: whoever comes to keep it after all does so in the same order.
+    let late = reading::late(&mut tx, now, limit).await?;
+    jobs::drop_preparing(&mut tx, &late).await?;
     let overdue = rows::overdue(&mut tx, now, limit).await?;
     let orphaned = rows::orphaned(&mut tx, now, limit).await?;
     let wiped = rows::wipe(&mut tx, now, limit).await?;
     tx.commit().await?;
-    if !overdue.is_empty() || orphaned > 0 {
+    if overdue + orphaned > 0 {
         ctx.provisioners.ring();
     }
-    Ok(overdue.len() as u64 + orphaned + wiped)
+    Ok(overdue + orphaned + wiped)
 }

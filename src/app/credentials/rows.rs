@@ -1,17 +1,14 @@
-//! Rows of `credentials`: all that is written there. What it means is `credentials.rs` and its other parts.
+//! Rows of `credentials`: all that is written there. What it means is `credentials.rs` and its other parts; what is read is
+//! `reading.rs`.
 
-use std::collections::BTreeMap;
-
-use entente_core::budgets::Budget;
 use entente_core::canonical::sha256;
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::credentials::{MINT_SECONDS, State};
 use entente_core::ids::{CredentialId, JobId};
-use entente_core::jobs::wire::Credential;
 use sqlx::PgConnection;
 
 use super::{Lost, Made, Minted, Prepared};
-use crate::app::{AppError, Outcome};
+use crate::app::Outcome;
 
 pub(super) fn number(generation: u32) -> i32 {
     i32::try_from(generation).unwrap_or(i32::MAX)
@@ -21,16 +18,17 @@ fn json(minted: &Minted) -> Option<String> {
     minted.constraints.as_ref().map(ToString::to_string)
 }
 
+/// Writes down that a value will be asked for; whether nobody else just did.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     prepared: &Prepared,
     job: JobId,
     now: Timestamp,
-) -> Outcome<()> {
-    sqlx::query!(
+) -> Outcome<bool> {
+    let done = sqlx::query!(
         "-- credentials::insert
          INSERT INTO credentials (id, generation, job_id, provisioner, state, given, asked_at, due_at, attempts)
-         VALUES ($1, $2, $3, $4, 'minting', false, $5, $6, 0)",
+         VALUES ($1, $2, $3, $4, 'minting', false, $5, $6, 0) ON CONFLICT DO NOTHING",
         prepared.id.uuid(),
         number(prepared.generation),
         job.uuid(),
@@ -40,7 +38,7 @@ pub(super) async fn insert(
     )
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() == 1)
 }
 
 /// Keeps a value that was made; whether it is still waited for.
@@ -131,26 +129,68 @@ pub(super) async fn orphaned(conn: &mut PgConnection, now: Timestamp, limit: i64
     Ok(done.rows_affected())
 }
 
-/// Gives up to `limit` values up that were asked for so long ago that whoever asked must be dead; whose they were.
-pub(super) async fn overdue(
-    conn: &mut PgConnection,
-    now: Timestamp,
-    limit: i64,
-) -> Outcome<Vec<(JobId, u32)>> {
-    let rows = sqlx::query!(
+/// Gives up to `limit` values up that were asked for so long ago that whoever asked must be dead.
+pub(super) async fn overdue(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
         "-- credentials::overdue
          UPDATE credentials SET state = 'revoking', due_at = $1, ended_at = $1,
                 last_error = 'whoever asked for it did not live to hear the answer'
          WHERE (id, generation) IN (
              SELECT id, generation FROM credentials WHERE state = 'minting' AND due_at <= $1
-             ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-         RETURNING job_id, generation",
+             ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
         now,
         limit
     )
-    .fetch_all(conn)
+    .execute(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), u32::try_from(row.generation).unwrap_or(1))).collect())
+    Ok(done.rows_affected())
+}
+
+/// Has a value taken back that another takes the place of; whether it still worked.
+pub(super) async fn replaced(
+    conn: &mut PgConnection,
+    (id, generation): (CredentialId, u32),
+    now: Timestamp,
+) -> Outcome<bool> {
+    let done = sqlx::query!(
+        "-- credentials::replaced
+         UPDATE credentials SET state = 'revoking', due_at = $3, ended_at = $3
+         WHERE id = $1 AND generation = $2 AND state = 'live'",
+        id.uuid(),
+        number(generation),
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Keeps a value that the job's worker brought. It is good where the one before was; what is enforced there is not known.
+pub(super) async fn give(
+    conn: &mut PgConnection,
+    (id, prior): (CredentialId, u32),
+    generation: u32,
+    value: &str,
+    now: Timestamp,
+) -> Outcome<bool> {
+    let hash = sha256(value);
+    let done = sqlx::query!(
+        "-- credentials::give
+         INSERT INTO credentials (id, generation, job_id, provisioner, state, given, asked_at, attempts, value, value_hash,
+                                  endpoint, profile)
+         SELECT id, $3, job_id, provisioner, 'live', true, $4, 0, $5, $6, endpoint, profile FROM credentials
+         WHERE id = $1 AND generation = $2
+         ON CONFLICT DO NOTHING",
+        id.uuid(),
+        number(prior),
+        number(generation),
+        now,
+        value,
+        hash.as_slice()
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// Wipes up to `limit` values that nobody can ask for any more.
@@ -244,113 +284,4 @@ pub(super) async fn claim(
     .fetch_all(conn)
     .await?;
     Ok(rows)
-}
-
-/// Whether one of these values was ever given to a job.
-pub(super) async fn used(conn: &mut PgConnection, hashes: &[Vec<u8>]) -> Outcome<bool> {
-    let used = sqlx::query_scalar!(
-        r#"-- credentials::used
-         SELECT EXISTS (SELECT 1 FROM credentials WHERE value_hash = ANY ($1)) AS "used!""#,
-        hashes
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(used)
-}
-
-/// The least that these jobs have left of each currency.
-pub(super) async fn left(conn: &mut PgConnection, payers: &[JobId]) -> Outcome<Budget> {
-    let ids: Vec<uuid::Uuid> = payers.iter().map(|id| id.uuid()).collect();
-    let rows = sqlx::query!(
-        r#"-- credentials::left
-         SELECT currency, min(remaining)::text AS "least!" FROM job_budgets WHERE job_id = ANY ($1) GROUP BY currency"#,
-        &ids
-    )
-    .fetch_all(conn)
-    .await?;
-    let read = |text: String| {
-        text.clone().try_into().map_err(|e| AppError::Inconsistent(format!("stored amount {text}: {e}")))
-    };
-    let amounts: Outcome<BTreeMap<_, _>> =
-        rows.into_iter().map(|row| Ok((row.currency, read(row.least)?))).collect();
-    Ok(Budget(amounts?))
-}
-
-/// Until when a repeated submit of the job may ask for what was answered to the first, if it may: when it was accepted, if
-/// it has a key.
-pub(super) async fn keyed_at(conn: &mut PgConnection, job: JobId) -> Outcome<Option<Timestamp>> {
-    let at = sqlx::query_scalar!(
-        "-- credentials::keyed_at
-         SELECT created_at FROM jobs WHERE id = $1 AND idempotency_key IS NOT NULL",
-        job.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(at)
-}
-
-struct Row {
-    job_id: uuid::Uuid,
-    id: uuid::Uuid,
-    value: Option<String>,
-    endpoint: Option<String>,
-    profile: Option<String>,
-    constraints: Option<String>,
-}
-
-impl Row {
-    fn read(self) -> Outcome<(JobId, Credential)> {
-        let missing = || AppError::Inconsistent("a credential that works has no value".to_owned());
-        let credential = Credential {
-            id: CredentialId::from(self.id).to_string(),
-            scheme: "bearer".to_owned(),
-            value: self.value.ok_or_else(missing)?,
-            endpoint: self.endpoint.ok_or_else(missing)?,
-            profile: self.profile,
-            constraints: self.constraints.as_deref().map(serde_json::from_str).transpose()?,
-        };
-        Ok((self.job_id.into(), credential))
-    }
-}
-
-/// The values of these jobs that work.
-pub(super) async fn live(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<(JobId, Credential)>> {
-    let ids: Vec<uuid::Uuid> = jobs.iter().map(|id| id.uuid()).collect();
-    let rows = sqlx::query_as!(
-        Row,
-        "-- credentials::live
-         SELECT job_id, id, value, endpoint, profile, constraints FROM credentials
-         WHERE job_id = ANY ($1) AND state = 'live' ORDER BY id, generation",
-        &ids
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(Row::read).collect()
-}
-
-/// The first values of a job, as far as they are still kept.
-pub(super) async fn first(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Credential>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- credentials::first
-         SELECT job_id, id, value, endpoint, profile, constraints FROM credentials
-         WHERE job_id = $1 AND generation = 1 AND value IS NOT NULL AND endpoint IS NOT NULL ORDER BY id",
-        job.uuid()
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(|row| row.read().map(|(_, credential)| credential)).collect()
-}
-
-/// The value of a credential that works.
-pub(super) async fn value(conn: &mut PgConnection, job: JobId, id: CredentialId) -> Outcome<Option<String>> {
-    let value = sqlx::query_scalar!(
-        "-- credentials::value
-         SELECT value FROM credentials WHERE id = $1 AND job_id = $2 AND state = 'live' ORDER BY generation DESC LIMIT 1",
-        id.uuid(),
-        job.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(value.flatten())
 }

@@ -13,6 +13,7 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::hold::Hold;
+use super::reading::conceal;
 use super::reports::token_digest;
 use super::{budgets, rows};
 use crate::app::{AppError, Caller, Ctx, Outcome, lock_key};
@@ -52,6 +53,11 @@ pub async fn authorize(
     ask: OperationAsk,
 ) -> Outcome<Allowed> {
     caller.require(Scope::JobsWork)?;
+    let done = authorize_held(ctx, id, token, ask).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) -> Outcome<Allowed> {
     if ask.reserve.is_none()
         && let Some(budget) = glance(ctx, id, token, &ask).await?
     {
@@ -108,6 +114,11 @@ pub async fn settle(
     cost: &Budget,
 ) -> Outcome<Budget> {
     caller.require(Scope::JobsWork)?;
+    let done = settle_held(ctx, id, token, reservation, cost).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost: &Budget) -> Outcome<Budget> {
     if let Some((currency, _)) = cost.0.iter().find(|(_, amount)| amount.is_negative()) {
         let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
         return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());

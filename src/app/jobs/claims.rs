@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use entente_core::budgets::Budget;
-use entente_core::canonical::Digest;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
@@ -15,16 +14,17 @@ use entente_core::jobs::wire::Credential;
 use entente_core::refusal::{Code, Refusal};
 use futures_util::future::select_all;
 use serde_json::json;
-use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use super::hold::Hold;
+use super::reading::conceal;
 use super::reports::token_digest;
+use super::writes::{self, Taken, Tokens};
 use super::{budgets, rows};
 use crate::app::lines::Line;
 use crate::app::workers::{self, Directive};
-use crate::app::{Caller, Ctx, Outcome, lock_key};
+use crate::app::{Caller, Ctx, Outcome, credentials, lock_key};
 use crate::feed::Touch;
 
 /// Jobs that are claimed in one request at the most.
@@ -121,25 +121,24 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
     let now = ctx.now();
     let tokens = Tokens::mint(ctx, max);
     let until = now + ctx.settings.jobs.claim;
-    let mut taken = take_plain(&mut conn, worker, agents, max, &tokens, until).await?;
+    let mut taken = writes::take(&mut conn, worker, agents, max, &tokens, until).await?;
     let left = max - i64::try_from(taken.len()).unwrap_or(max);
     if left > 0 {
         // Those that work for an intent are taken under its lock, for its log tells of them.
-        let waiting = waiting_for_intents(&mut conn, agents, left).await?;
+        let waiting = rows::waiting_for_intents(&mut conn, agents, left).await?;
         if !waiting.is_empty() {
             drop(conn);
             let tokens = Tokens::mint(ctx, left);
             let more = take_with_intents(ctx, worker, &waiting, &tokens, until).await?;
-            taken.extend(more.into_iter().map(|row| (row, tokens.clone())).map(|(row, tokens)| Row {
-                token: tokens.0.get(usize::try_from(row.place - 1).unwrap_or_default()).cloned(),
-                ..row
-            }));
+            taken.extend(more);
             conn = ctx.pool.acquire().await?;
         }
     }
     let counted: Vec<JobId> =
         taken.iter().filter(|row| !row.payers.is_empty()).map(|row| row.job_id.into()).collect();
     let mut budgets = budgets::load(&mut conn, &counted).await?;
+    let ids: Vec<JobId> = taken.iter().map(|row| row.job_id.into()).collect();
+    let mut credentials = credentials::of_jobs(&mut conn, &ids).await?;
     for row in &taken {
         ctx.feed.ring(Touch::Job(row.job_id.into()));
     }
@@ -152,7 +151,7 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
             lease: row.lease,
             expires_at: row.expires_at,
             budget: budgets.remove(&job_id),
-            credentials: Vec::new(),
+            credentials: credentials.remove(&job_id).unwrap_or_default(),
             trace_id: row.trace_id,
             parent_id: row.parent_id.map(JobId::from),
             delegate_id: row.delegate_id,
@@ -168,131 +167,19 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
     claimed.collect()
 }
 
-/// Tokens of claims that are about to be made.
-#[derive(Clone)]
-struct Tokens(Vec<String>);
-
-impl Tokens {
-    fn mint(ctx: &Ctx, count: i64) -> Self {
-        Self((0..count).map(|_| format!("ct_{:032x}{:032x}", ctx.chance.bits(), ctx.chance.bits())).collect())
-    }
-
-    fn digests(&self) -> Vec<Digest> {
-        self.0.iter().map(|token| token_digest(token)).collect()
-    }
-}
-
-struct Row {
-    job_id: Uuid,
-    agent: String,
-    input: Option<String>,
-    lease: String,
-    expires_at: Option<Timestamp>,
-    payers: Vec<Uuid>,
-    trace_id: String,
-    parent_id: Option<Uuid>,
-    delegate_id: Option<String>,
-    intent_id: Option<Uuid>,
-    principal: String,
-    deadline: Option<Timestamp>,
-    attempt: i32,
-    /// Which of the tokens is its, from 1.
-    place: i64,
-    token: Option<String>,
-}
-
-/// Takes jobs without an intent: one statement, which passes over what others are just taking.
-async fn take_plain(
-    conn: &mut PgConnection,
-    worker: WorkerId,
-    agents: &[String],
-    max: i64,
-    tokens: &Tokens,
-    until: Timestamp,
-) -> Outcome<Vec<Row>> {
-    let digests = tokens.digests();
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- job_clock::take
-         WITH found AS (
-             SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
-                 SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
-                 ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f),
-         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
-         claimed AS (
-             UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
-                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, due_at = least(c.due_at, $5)
-             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
-         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
-                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
-         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
-        agents,
-        max,
-        worker.uuid(),
-        &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
-        until
-    )
-    .fetch_all(conn)
-    .await?;
-    let token = |place: i64| tokens.0.get(usize::try_from(place - 1).unwrap_or_default()).cloned();
-    Ok(rows.into_iter().map(|row| Row { token: token(row.place), ..row }).collect())
-}
-
-/// Jobs that work for an intent and wait, with it.
-async fn waiting_for_intents(
-    conn: &mut PgConnection,
-    agents: &[String],
-    max: i64,
-) -> Outcome<Vec<(JobId, IntentId)>> {
-    let rows = sqlx::query!(
-        r#"-- job_clock::waiting_for_intents
-         SELECT f.job_id AS "job_id!", f.intent_id AS "intent_id!"
-         FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
-             SELECT c.job_id, c.intent_id FROM job_clock c
-             WHERE c.status = 'pending' AND c.intent_id IS NOT NULL AND c.agent = a.agent ORDER BY c.job_id LIMIT $2) f
-         ORDER BY f.job_id LIMIT $2"#,
-        agents,
-        max
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.intent_id.into())).collect())
-}
-
 async fn take_with_intents(
     ctx: &Ctx,
     worker: WorkerId,
     waiting: &[(JobId, IntentId)],
     tokens: &Tokens,
     until: Timestamp,
-) -> Outcome<Vec<Row>> {
+) -> Outcome<Vec<Taken>> {
     let mut intents: Vec<IntentId> = waiting.iter().map(|(_, intent)| *intent).collect();
     intents.sort_unstable();
     intents.dedup();
     let ids: Vec<Uuid> = waiting.iter().map(|(id, _)| id.uuid()).collect();
-    let digests = tokens.digests();
     let mut tx = ctx.begin(&intents).await?;
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- job_clock::take_with_intents
-         WITH found AS (
-             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
-             ORDER BY c.job_id FOR UPDATE SKIP LOCKED),
-         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found),
-         claimed AS (
-             UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $2,
-                 claim_token = ($3::bytea[])[p.place], claim_expires_at = $4, due_at = least(c.due_at, $4)
-             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
-         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
-                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
-         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
-        &ids,
-        worker.uuid(),
-        &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
-        until
-    )
-    .fetch_all(&mut *tx)
-    .await?;
+    let rows = writes::take_these(&mut tx, worker, &ids, tokens, until).await?;
     let mut lines: BTreeMap<IntentId, Line> = BTreeMap::new();
     for row in &rows {
         let Some(intent) = row.intent_id.map(IntentId::from) else { continue };
@@ -368,7 +255,8 @@ async fn beat_once(
     let now = ctx.now();
     let directive = workers::seen(&mut conn, caller, worker, state, now).await?;
     let until = now + ctx.settings.jobs.claim;
-    let kept = if held.is_empty() { BTreeMap::new() } else { extend(&mut conn, held, until, now).await? };
+    let kept =
+        if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, held, until, now).await? };
     Ok(Beat {
         directive,
         cancel: kept.iter().filter(|(_, cancel)| **cancel).map(|(id, _)| *id).collect(),
@@ -377,40 +265,17 @@ async fn beat_once(
     })
 }
 
-/// Moves the end of claims on; of those that are still held, whether they are to stop. When a claim is due stands in `due_at`
-/// as it was: the sweep looks again when that comes, so that a heartbeat touches no index.
-async fn extend(
-    conn: &mut PgConnection,
-    held: &[(JobId, String)],
-    until: Timestamp,
-    now: Timestamp,
-) -> Outcome<BTreeMap<JobId, bool>> {
-    let ids: Vec<Uuid> = held.iter().map(|(id, _)| id.uuid()).collect();
-    let tokens: Vec<Digest> = held.iter().map(|(_, token)| token_digest(token)).collect();
-    let rows = sqlx::query!(
-        r#"-- job_clock::extend
-         WITH held AS (
-             SELECT c.job_id FROM UNNEST($1::uuid[], $2::bytea[]) AS h (job_id, token) JOIN job_clock c ON c.job_id = h.job_id
-             WHERE c.claim_token = h.token AND c.status = 'running' AND c.claim_expires_at > $4
-             ORDER BY c.job_id FOR UPDATE OF c)
-         UPDATE job_clock c SET claim_expires_at = greatest(c.claim_expires_at, $3) FROM held h WHERE c.job_id = h.job_id
-         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!""#,
-        &ids,
-        &tokens.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
-        until,
-        now
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.cancel)).collect())
-}
-
 /// Gives a job back: another worker may take it, at once. What was set aside of its budget comes back with it.
 ///
 /// # Errors
 /// The claim is lost.
 pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outcome<JobStatus> {
     caller.require(entente_core::keys::Scope::JobsWork)?;
+    let done = release_held(ctx, id, token).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
     give_back(ctx, &[id], |hold, id| {
         hold.job(id)?.hold(&token_digest(token), hold.now())?;
         let cancelled = hold.job(id)?.cancel.clone();

@@ -3,17 +3,20 @@
 
 use entente_core::budgets::Budget;
 use entente_core::ids::{IntentId, JobId};
+use entente_core::jobs::Job;
 use entente_core::jobs::ask::{JobAsk, Submit};
 use entente_core::jobs::wire::Accepted;
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::hold::Hold;
+use super::preparing::{Delegation, being_prepared, provide};
+use super::reading::conceal;
 use super::reports::token_digest;
 use super::submit::{Origin, Submission, accept};
-use super::{budgets, children, rows};
-use crate::app::{AppError, Caller, Ctx, Outcome, inventory, lock_key};
+use super::{budgets, rows, writes};
+use crate::app::{AppError, Caller, Ctx, Outcome, credentials, inventory, lock_key};
 use crate::feed::Touch;
 
 /// Makes a child of a job. Under the same `delegate_id` it is made once.
@@ -22,6 +25,11 @@ use crate::feed::Touch;
 /// The claim is lost; the job may not delegate to that agent; the child would have more than the job.
 pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     caller.require(Scope::JobsWork)?;
+    let done = delegate_held(ctx, id, token, said).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     let Some(delegate_id) = said.delegate_id.clone() else {
         let message = "`delegate_id` is missing: the delegation's name, under which it is made once.";
         return Err(Refusal::field(Code::InvalidRequest, "delegate_id", "missing", message).into());
@@ -37,7 +45,10 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
     let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
     let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    if let Some(before) = children::named(&mut tx, id, &delegate_id).await? {
+    if rows::child_preparing(&mut tx, id, &delegate_id).await? {
+        return Err(being_prepared().into());
+    }
+    if let Some(before) = rows::child_named(&mut tx, id, &delegate_id).await? {
         return Ok(Accepted::new(&before, Vec::new()));
     }
     let parent = hold.job(id)?.clone();
@@ -61,11 +72,12 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
         Err(failure) => return Err(failure),
     };
     if let Ok(made) = &made {
-        let body = json!({
-            "delegate_id": delegate_id, "agent": made.job.agent, "child_job_id": made.job.id, "lease": made.job.lease,
-        });
-        hold.say(id, "delegate", &body);
-        rows::insert(&mut tx, std::slice::from_ref(made)).await?;
+        if made.preparing {
+            credentials::prepare(ctx, &mut tx, &made.job).await?;
+        } else {
+            hold.say(id, "delegate", &told(&made.job));
+        }
+        writes::insert(&mut tx, std::slice::from_ref(made)).await?;
         let budget = Budget::of(&made.job.lease)?;
         budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
     }
@@ -73,6 +85,18 @@ pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: 
     tx.commit().await?;
     hold.announce(ctx);
     let made = made?;
+    if made.preparing {
+        let by = Delegation { parent: id, token: token_digest(token) };
+        // The child's worker gets its credentials; the parent's has its own.
+        return Ok(Accepted::new(&provide(ctx, made.job, Some(by)).await?.job, Vec::new()));
+    }
     ctx.feed.ring(Touch::Work(made.job.agent.clone()));
     Ok(Accepted::new(&made.job, Vec::new()))
+}
+
+/// What the parent's followers are told of a child.
+pub(super) fn told(child: &Job) -> Value {
+    json!({
+        "delegate_id": child.delegate_id, "agent": child.agent, "child_job_id": child.id, "lease": child.lease,
+    })
 }

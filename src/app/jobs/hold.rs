@@ -4,28 +4,29 @@
 //!
 //! Order of locks: intents, jobs by id, sessions by id, counters by job.
 
+mod ends;
+mod spending;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use entente_core::amounts::Amount;
 use entente_core::budgets::Budget;
-use entente_core::clock::{Timestamp, rfc3339};
+use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
 use entente_core::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_core::jobs::ask::no_job;
-use entente_core::jobs::wire::{ErrorPayload, ResultPayload, numbers, refused_call};
-use entente_core::jobs::{Job, JobStatus, Turn, ended_by, events, may, turned};
-use entente_core::principals::HOUSE;
+use entente_core::jobs::wire::refused_call;
+use entente_core::jobs::{Job, JobStatus, events, may};
 use entente_core::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::budgets::{self, Reservation};
 use super::log::{self, EVENT, Stored};
-use super::{children, rows};
+use super::{rows, writes};
 use crate::app::lines::Line;
 use crate::app::sessions::counters::{self, Counter};
-use crate::app::{AppError, Ctx, Outcome, channels};
+use crate::app::{AppError, Ctx, Outcome};
 use crate::feed::Touch;
 
 /// Jobs in hand.
@@ -118,24 +119,6 @@ impl Hold {
     /// What the job itself has left.
     pub fn remaining(&self, id: JobId) -> Budget {
         self.budgets.get(&id).cloned().unwrap_or_default()
-    }
-
-    /// What a child of the job can be given: of each currency the least that the job or one of its ancestors has left.
-    pub fn available(&self, id: JobId) -> Budget {
-        let mut least: BTreeMap<String, Amount> = BTreeMap::new();
-        for budget in self.payers(id) {
-            for (currency, left) in &budget.0 {
-                let known = least.entry(currency.clone()).or_insert(*left);
-                *known = (*known).min(*left);
-            }
-        }
-        Budget(least)
-    }
-
-    /// The counters that the job's costs are taken off.
-    fn payers(&self, id: JobId) -> Vec<&Budget> {
-        let payers = self.jobs.get(&id).map(|job| job.payers.as_slice()).unwrap_or_default();
-        payers.iter().filter_map(|payer| self.budgets.get(payer)).collect()
     }
 
     /// The job as it is, before something is tried with it.
@@ -242,149 +225,10 @@ impl Hold {
         Ok(())
     }
 
-    /// Takes a cost off the counters of the job and its ancestors, and says what is left (§9.6). What was set aside for it
-    /// is put back first.
-    pub fn charge(
-        &mut self,
-        id: JobId,
-        currency: &str,
-        cost: Amount,
-        reservation: Option<&str>,
-    ) -> Result<(), Refusal> {
-        if let Some(named) = reservation {
-            self.put_back(id, named)?;
-        }
-        let mut own = None;
-        for payer in self.job(id)?.payers.clone() {
-            let Some(budget) = self.budgets.get_mut(&payer) else { continue };
-            let left = budget.charge(currency, cost)?;
-            if left.is_some() {
-                self.spent.insert(payer);
-            }
-            if payer == id {
-                own = left;
-            }
-        }
-        if let Some(left) = own {
-            let left = numbers(&Budget(BTreeMap::from([(currency.to_owned(), left)])));
-            let body =
-                json!({ "name": "cost.budget.remaining", "value": left.get(currency), "unit": currency });
-            self.say(id, "metric", &body);
-        }
-        Ok(())
-    }
-
-    /// Sets amounts aside: on every counter that counts them, or not at all. A currency that nobody counts cannot be.
-    pub fn reserve(
-        &mut self,
-        id: JobId,
-        reservation: ReservationId,
-        amounts: &Budget,
-    ) -> Result<(), Refusal> {
-        let payers = self.job(id)?.payers.clone();
-        let mut after = Vec::new();
-        for currency in amounts.0.keys() {
-            if !payers.iter().any(|payer| self.budgets.get(payer).is_some_and(|b| b.0.contains_key(currency)))
-            {
-                return Err(may::spent(currency));
-            }
-        }
-        for payer in payers {
-            let Some(budget) = self.budgets.get(&payer) else { continue };
-            let counted = |(currency, _): &(&String, &Amount)| budget.0.contains_key(*currency);
-            let mine = amounts.0.iter().filter(counted).map(|(c, a)| (c.clone(), *a)).collect();
-            let mut next = budget.clone();
-            next.reserve(&Budget(mine)).map_err(|currency| may::spent(&currency))?;
-            after.push((payer, next));
-        }
-        self.spent.extend(after.iter().map(|(payer, _)| *payer));
-        self.budgets.extend(after);
-        let attempt = self.job(id)?.attempt;
-        let made = Reservation { id: reservation, job_id: id, attempt, amounts: amounts.clone() };
-        self.reserved.push(made.clone());
-        self.made.push(made);
-        Ok(())
-    }
-
-    /// Puts back what was set aside under a name.
-    pub fn put_back(&mut self, id: JobId, named: &str) -> Result<(), Refusal> {
-        let place = self.reserved.iter().position(|one| one.job_id == id && one.id.to_string() == named);
-        let place = place.ok_or_else(|| {
-            let message = "No such reservation of this job: it was settled or let go already. Report the cost without it.";
-            Refusal::field(Code::InvalidRequest, "reservation_id", "unknown", message)
-        })?;
-        let reservation = self.reserved.remove(place);
-        self.give_back(&reservation);
-        Ok(())
-    }
-
-    fn give_back(&mut self, reservation: &Reservation) {
-        let payers = self.jobs.get(&reservation.job_id).map(|job| job.payers.clone()).unwrap_or_default();
-        for payer in payers {
-            let Some(budget) = self.budgets.get_mut(&payer) else { continue };
-            for (currency, amount) in &reservation.amounts.0 {
-                if let Some(left) = budget.0.get_mut(currency) {
-                    *left = *left + *amount;
-                    self.spent.insert(payer);
-                }
-            }
-        }
-        self.gone.push(reservation.id);
-    }
-
-    /// Puts back all that the job has set aside: its worker is gone, or it is over.
-    fn put_back_all(&mut self, id: JobId) {
-        let (mine, others) = std::mem::take(&mut self.reserved).into_iter().partition(|one| one.job_id == id);
-        self.reserved = others;
-        let mine: Vec<Reservation> = mine;
-        mine.iter().for_each(|reservation| self.give_back(reservation));
-    }
-
     /// Gives the job back to be claimed again.
     pub fn requeue(&mut self, id: JobId) -> Result<(), Refusal> {
         self.put_back_all(id);
         self.change(id)?.give_back();
-        Ok(())
-    }
-
-    /// Ends the job with a result.
-    pub fn finish(&mut self, id: JobId, result: ResultPayload) -> Outcome<()> {
-        let payload = ResultPayload { completed_at: rfc3339(self.now), ..result };
-        self.end(id, Turn::Finished, "job.result", serde_json::to_string(&payload)?)
-    }
-
-    /// Ends the job with a fault.
-    pub fn fail(
-        &mut self,
-        id: JobId,
-        fault: Fault,
-        message: &str,
-        retryable: Option<bool>,
-        details: Option<serde_json::Map<String, Value>>,
-    ) -> Outcome<()> {
-        // Whether these may be tried again is not the worker's to say: clients drop what says otherwise (contract 4.2).
-        let fixed = matches!(fault, Fault::InternalError | Fault::LeaseExpired | Fault::BudgetExhausted);
-        let said = retryable.filter(|_| !fixed);
-        let payload = ErrorPayload {
-            final_status: ended_by(fault),
-            code: fault,
-            message: if message.is_empty() { fault.wire().to_owned() } else { message.to_owned() },
-            retryable: said.unwrap_or_else(|| fault.retryable()),
-            details,
-            completed_at: rfc3339(self.now),
-        };
-        self.end(id, Turn::Failed(fault), "job.error", serde_json::to_string(&payload)?)
-    }
-
-    fn end(&mut self, id: JobId, turn: Turn, type_: &str, payload: String) -> Outcome<()> {
-        let now = self.now;
-        self.put_back_all(id);
-        let job = self.change(id)?;
-        job.status = turned(job.status, turn).ok_or_else(over)?;
-        // The claim stays written down, so that a result that is handed in twice is known for the same.
-        job.ended_at = Some(now);
-        self.push(id, type_, None, None, now, payload, None);
-        self.ended.push(id);
         Ok(())
     }
 
@@ -407,7 +251,7 @@ impl Hold {
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
-        rows::update(conn, &changed).await?;
+        writes::update(conn, &changed).await?;
         let counted: Vec<(SessionId, i64)> =
             self.counted.iter().filter_map(|id| Some((*id, self.counters.get(id)?.last_seq))).collect();
         counters::save(conn, &counted).await?;
@@ -424,29 +268,6 @@ impl Hold {
                 line.save(conn).await?;
             }
         }
-        Ok(())
-    }
-
-    /// What follows from the ends: on the intents that the jobs worked for, and for their children.
-    async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
-        if self.ended.is_empty() {
-            return Ok(());
-        }
-        let ended = std::mem::take(&mut self.ended);
-        for id in &ended {
-            let Some(intent) = self.job(*id)?.intent_id else { continue };
-            self.record(ctx, *id, Kind::JobEnded, HOUSE)?;
-            if let Some(line) = self.lines.get_mut(&intent) {
-                channels::close_of_jobs(conn, ctx, line, &[*id], HOUSE).await?;
-            }
-        }
-        let failed: Vec<JobId> = ended
-            .iter()
-            .copied()
-            .filter(|id| self.jobs.get(id).is_some_and(|job| job.status != JobStatus::Success))
-            .collect();
-        children::stop(conn, &failed, self.now).await?;
-        self.ended = ended;
         Ok(())
     }
 
@@ -469,6 +290,9 @@ impl Hold {
             if !line.recorded.is_empty() {
                 ctx.feed.news(*intent);
             }
+        }
+        if !self.ended.is_empty() {
+            ctx.provisioners.ring();
         }
         let expired = self.ended.iter().filter(|id| {
             self.jobs.get(id).is_some_and(|job| {

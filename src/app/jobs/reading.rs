@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use super::log::{self, Stored};
 use super::rows::{Row, select};
 use super::{budgets, rows};
-use crate::app::{Caller, Ctx, Outcome};
+use crate::app::{AppError, Caller, Ctx, Outcome, inventory};
 
 /// Whether the caller may observe a job: its own; with the scope `admin` or under an open policy anybody's.
 pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
@@ -161,4 +161,19 @@ pub async fn events(
     let job = visible(ctx, &mut conn, caller, id).await?;
     let events = log::after(&mut conn, id, after, i64::from(limit)).await?;
     Ok((job, events))
+}
+
+/// Makes "the claim is lost" of a job that the caller could not know of into "no such job". A worker of the job's agent may
+/// have held it once and is told; to anybody else a wrong token says nothing (ARCP §6.6).
+pub(super) async fn conceal<T>(ctx: &Ctx, caller: &Caller, id: JobId, done: Outcome<T>) -> Outcome<T> {
+    let Err(AppError::Refused(refusal)) = &done else { return done };
+    if refusal.code != Code::ClaimLost {
+        return done;
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let job = rows::load(&mut conn, &[id]).await?.pop().ok_or_else(no_job)?;
+    let name = job.agent.split('@').next().unwrap_or_default();
+    let agent = inventory::known(&mut conn, &[name]).await?.remove(name);
+    let works = agent.is_some_and(|agent| inventory::require_owner(caller, name, &agent).is_ok());
+    if works || observable(ctx, caller, &job) { done } else { Err(no_job().into()) }
 }

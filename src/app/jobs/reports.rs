@@ -7,6 +7,7 @@ use entente_core::budgets::Budget;
 use entente_core::canonical::{Digest, sha256};
 use entente_core::chunks::{self, CHUNK_BYTES, ChunkFault};
 use entente_core::clock::{self, Timestamp};
+use entente_core::credentials::redact;
 use entente_core::faults::Fault;
 use entente_core::ids::JobId;
 use entente_core::jobs::JobStatus;
@@ -19,8 +20,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::hold::Hold;
+use super::reading::conceal;
 use super::works::Works;
-use crate::app::{Caller, Outcome};
+use crate::app::{Caller, Ctx, Outcome};
 
 /// An event as a worker hands it in.
 #[derive(Debug, Clone)]
@@ -136,6 +138,7 @@ impl Works {
     /// The claim is lost; an event is not lawful.
     pub async fn post(
         &self,
+        ctx: &Ctx,
         caller: &Caller,
         job_id: JobId,
         token: &str,
@@ -148,14 +151,22 @@ impl Works {
         }
         let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
         let what = What::Events(checked.collect::<Result<_, _>>()?);
-        self.hand_report(Report { job_id, token: token_digest(token), what }).await
+        let done = self.hand_report(Report { job_id, token: token_digest(token), what }).await;
+        conceal(ctx, caller, job_id, done).await
     }
 
     /// Ends a job.
     ///
     /// # Errors
     /// The claim is lost; the result does not fit what was streamed.
-    pub async fn end(&self, caller: &Caller, job_id: JobId, token: &str, end: End) -> Outcome<Reported> {
+    pub async fn end(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        end: End,
+    ) -> Outcome<Reported> {
         caller.require(Scope::JobsWork)?;
         if let End::Result { result: Some(result), .. } = &end
             && result.get().len() > CHUNK_BYTES
@@ -169,7 +180,9 @@ impl Works {
         if let End::Error { code, .. } = &end {
             fault(code)?;
         }
-        self.hand_report(Report { job_id, token: token_digest(token), what: What::End(end) }).await
+        let report = Report { job_id, token: token_digest(token), what: What::End(end) };
+        let done = self.hand_report(report).await;
+        conceal(ctx, caller, job_id, done).await
     }
 }
 
@@ -201,13 +214,9 @@ fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
         return Err(wrong("event_key", "must have 1 to 200 bytes"));
     }
     let meaning = events::check(index, kind, &event.body)?;
-    Ok(Checked {
-        kind: event.kind,
-        ts,
-        body: event.body.get().to_owned(),
-        event_key: event.event_key,
-        meaning,
-    })
+    // No credential's value gets into the log, whoever tells of it (§14).
+    let body = redact(&event.kind, event.body.get()).unwrap_or_else(|| event.body.get().to_owned());
+    Ok(Checked { kind: event.kind, ts, body, event_key: event.event_key, meaning })
 }
 
 /// Does what a report says with a job in hand; a refusal leaves it as it was.

@@ -1,4 +1,4 @@
-//! The rows of jobs: `jobs`, what was asked, and `job_clock`, where it stands.
+//! Reading the rows of jobs: `jobs`, what was asked, and `job_clock`, where it stands. Writing them is `writes.rs`.
 
 use std::collections::BTreeMap;
 
@@ -184,128 +184,58 @@ pub(super) async fn by_keys(
     rows.into_iter().map(Job::try_from).collect()
 }
 
-/// A job that is new, with its input.
-pub(super) struct Fresh {
-    /// The job.
-    pub job: Job,
-    /// What it is to work on, as it came.
-    pub input: Option<String>,
-    /// Whether it still waits for its credentials.
-    pub preparing: bool,
-}
-
-/// Writes new jobs; answers with how many there were not yet. One that somebody else has just made under the same key is
-/// left out.
-pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<u64> {
-    if fresh.is_empty() {
-        return Ok(0);
-    }
-    let jobs: Vec<&Job> = fresh.iter().map(|fresh| &fresh.job).collect();
-    let uuids = |of: fn(&Job) -> Uuid| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
-    let some_uuids = |of: fn(&Job) -> Option<Uuid>| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
-    let texts = |of: fn(&Job) -> &str| jobs.iter().map(|job| of(job)).collect::<Vec<&str>>();
-    let times = |of: fn(&Job) -> Option<Timestamp>| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
-    let leases =
-        jobs.iter().map(|job| serde_json::to_string(&job.lease)).collect::<Result<Vec<String>, _>>()?;
-    let payers: Vec<String> = jobs.iter().map(|job| list(&job.payers)).collect();
-    let status: Vec<&str> =
-        fresh.iter().map(|fresh| if fresh.preparing { "preparing" } else { "pending" }).collect();
-    let done = sqlx::query!(
-        "-- jobs::insert
-         WITH asked AS (
-             SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::boolean[], $6::text[], $7::text[],
-                 $8::timestamptz[], $9::timestamptz[], $10::text[], $11::bytea[], $12::uuid[], $13::text[], $14::integer[],
-                 $15::text[], $16::text[], $17::uuid[], $18::boolean[], $19::text[], $20::integer[], $21::timestamptz[],
-                 $22::text[], $23::timestamptz[])
-             AS a (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
-                   parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost, max_attempts,
-                   created_at, status, due_at)),
-         made AS (
-             INSERT INTO jobs (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key,
-                 fingerprint, parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost,
-                 max_attempts, created_at)
-             SELECT id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
-                    parent_id, delegate_id, generation, string_to_array(payers, ',')::uuid[], trace_id, intent_id, needs_model,
-                    on_lost, max_attempts, created_at FROM asked
-             ON CONFLICT (principal, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id)
-         INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned)
-         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}' FROM asked a JOIN made m ON m.id = a.id",
-        &uuids(|job| job.id.uuid()),
-        &texts(|job| &job.agent) as &[&str],
-        &texts(|job| &job.principal) as &[&str],
-        &uuids(|job| job.session_id.uuid()),
-        &jobs.iter().map(|job| job.counted).collect::<Vec<_>>(),
-        &fresh.iter().map(|fresh| fresh.input.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
-        &leases,
-        &times(|job| job.expires_at) as &[Option<Timestamp>],
-        &times(|job| job.deadline) as &[Option<Timestamp>],
-        &jobs.iter().map(|job| job.idempotency_key.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
-        &jobs.iter().map(|job| job.fingerprint.as_slice()).collect::<Vec<_>>() as &[&[u8]],
-        &some_uuids(|job| job.parent_id.map(JobId::uuid)) as &[Option<Uuid>],
-        &jobs.iter().map(|job| job.delegate_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
-        &jobs.iter().map(|job| i32::try_from(job.generation).unwrap_or(i32::MAX)).collect::<Vec<_>>(),
-        &payers,
-        &texts(|job| &job.trace_id) as &[&str],
-        &some_uuids(|job| job.intent_id.map(IntentId::uuid)) as &[Option<Uuid>],
-        &jobs.iter().map(|job| job.needs_model).collect::<Vec<_>>(),
-        &texts(|job| job.on_lost.as_str()) as &[&str],
-        &jobs.iter().map(|job| column(job.max_attempts)).collect::<Vec<_>>(),
-        &jobs.iter().map(|job| job.created_at).collect::<Vec<_>>(),
-        &status as &[&str],
-        &times(Job::due_at) as &[Option<Timestamp>]
+/// The child that a job has made under this name.
+pub(super) async fn child_named(
+    conn: &mut PgConnection,
+    parent: JobId,
+    delegate_id: &str,
+) -> Outcome<Option<Job>> {
+    let row = select!(
+        "jobs::child_named",
+        "WHERE j.parent_id = $1 AND j.delegate_id = $2 ORDER BY j.id LIMIT 1",
+        parent.uuid(),
+        delegate_id
     )
-    .execute(conn)
+    .fetch_optional(conn)
     .await?;
-    Ok(done.rows_affected())
+    row.map(Job::try_from).transpose()
 }
 
-/// Ids as one text, for an array within an array.
-fn list(ids: &[JobId]) -> String {
-    ids.iter().map(|id| id.uuid().to_string()).collect::<Vec<_>>().join(",")
-}
-
-/// Writes where these jobs stand.
-pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()> {
-    if jobs.is_empty() {
-        return Ok(());
-    }
-    let times = |of: fn(&Job) -> Option<Timestamp>| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
-    let claims = || jobs.iter().map(|job| job.claim.as_ref());
-    let streamed = jobs
-        .iter()
-        .map(|job| job.streamed.as_ref().map(serde_json::to_string).transpose())
-        .collect::<Result<Vec<Option<String>>, _>>()?;
-    // A line break is in no result's name.
-    let abandoned: Vec<String> = jobs.iter().map(|job| job.abandoned.join("\n")).collect();
-    sqlx::query!(
-        "-- jobs::update
-         UPDATE job_clock c SET status = n.status, last_seq = n.last_seq, origin_seq = n.origin_seq, attempt = n.attempt,
-             worker_id = n.worker_id, claim_token = n.claim_token, claim_expires_at = n.claim_expires_at,
-             cancel_reason = n.cancel_reason, cancel_due_at = n.cancel_due_at, due_at = n.due_at, streamed = n.streamed,
-             abandoned = string_to_array(n.abandoned, E'\\n'), ended_at = n.ended_at
-         FROM UNNEST($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::uuid[], $7::bytea[],
-             $8::timestamptz[], $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[],
-             $14::timestamptz[])
-         AS n (job_id, status, last_seq, origin_seq, attempt, worker_id, claim_token, claim_expires_at, cancel_reason,
-               cancel_due_at, due_at, streamed, abandoned, ended_at)
-         WHERE c.job_id = n.job_id",
-        &jobs.iter().map(|job| job.id.uuid()).collect::<Vec<_>>(),
-        &jobs.iter().map(|job| job.status.as_str()).collect::<Vec<_>>() as &[&str],
-        &jobs.iter().map(|job| job.last_seq).collect::<Vec<_>>(),
-        &jobs.iter().map(|job| job.origin_seq).collect::<Vec<_>>(),
-        &jobs.iter().map(|job| column(job.attempt)).collect::<Vec<_>>(),
-        &claims().map(|claim| claim.map(|c| c.worker_id.uuid())).collect::<Vec<_>>() as &[Option<Uuid>],
-        &claims().map(|claim| claim.map(|c| c.token.as_slice())).collect::<Vec<_>>() as &[Option<&[u8]>],
-        &claims().map(|claim| claim.map(|c| c.expires_at)).collect::<Vec<_>>() as &[Option<Timestamp>],
-        &jobs.iter().map(|job| job.cancel.as_ref().map(|c| c.reason.as_str())).collect::<Vec<_>>()
-            as &[Option<&str>],
-        &times(|job| job.cancel.as_ref().map(|cancel| cancel.due_at)) as &[Option<Timestamp>],
-        &times(|job| if job.status.is_terminal() { None } else { job.due_at() }) as &[Option<Timestamp>],
-        &streamed as &[Option<String>],
-        &abandoned,
-        &times(|job| job.ended_at) as &[Option<Timestamp>]
+/// Whether the child of this name waits for its credentials.
+pub(super) async fn child_preparing(
+    conn: &mut PgConnection,
+    parent: JobId,
+    delegate_id: &str,
+) -> Outcome<bool> {
+    let waits = sqlx::query_scalar!(
+        r#"-- jobs::child_preparing
+         SELECT EXISTS (SELECT 1 FROM jobs j JOIN job_clock c ON c.job_id = j.id
+             WHERE j.parent_id = $1 AND j.delegate_id = $2 AND c.status = 'preparing') AS "waits!""#,
+        parent.uuid(),
+        delegate_id
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await?;
-    Ok(())
+    Ok(waits)
+}
+
+/// Jobs that work for an intent and wait, with it.
+pub(super) async fn waiting_for_intents(
+    conn: &mut PgConnection,
+    agents: &[String],
+    max: i64,
+) -> Outcome<Vec<(JobId, IntentId)>> {
+    let rows = sqlx::query!(
+        r#"-- job_clock::waiting_for_intents
+         SELECT f.job_id AS "job_id!", f.intent_id AS "intent_id!"
+         FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
+             SELECT c.job_id, c.intent_id FROM job_clock c
+             WHERE c.status = 'pending' AND c.intent_id IS NOT NULL AND c.agent = a.agent ORDER BY c.job_id LIMIT $2) f
+         ORDER BY f.job_id LIMIT $2"#,
+        agents,
+        max
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.intent_id.into())).collect())
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use entente_core::access::Level;
 use entente_core::channels::ChannelAsk;
-use entente_core::events::Kind;
+use entente_core::events::{Draft, Kind};
+use entente_core::faults::Fault;
 use entente_core::ids::{JobId, SessionId};
-use entente_core::jobs::ask::{JobAsk, Submit};
-use entente_core::jobs::wire::Accepted;
+use entente_core::jobs::ask::{JobAsk, Submit, no_job};
+use entente_core::jobs::wire::{Accepted, Credential};
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
@@ -17,10 +18,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::hold::Hold;
-use super::rows::Fresh;
+use super::preparing;
 use super::works::Works;
-use crate::app::inventory::Known;
-use crate::app::{Caller, Ctx, Outcome, channels, seats};
+use super::writes::Fresh;
+use crate::app::inventory::{Known, Terms};
+use crate::app::{Caller, Ctx, Outcome, channels, credentials, seats};
 
 /// Where a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +44,18 @@ pub struct Submitted {
     pub job: Job,
     /// Whether the same was accepted before.
     pub repeated: bool,
+    /// Whether it still waits for its credentials.
+    pub(super) preparing: bool,
 }
 
 impl Submitted {
     pub(super) fn new(job: Job, repeated: bool) -> Self {
-        Self { accepted: Accepted::new(&job, Vec::new()), job, repeated }
+        Self { accepted: Accepted::new(&job, Vec::new()), job, repeated, preparing: false }
+    }
+
+    /// With the credentials that its submitter is told of.
+    pub(super) fn with(self, credentials: Vec<Credential>) -> Self {
+        Self { accepted: Accepted { credentials, ..self.accepted }, preparing: false, ..self }
     }
 }
 
@@ -76,7 +85,8 @@ impl Works {
     pub async fn submit(&self, caller: &Caller, said: Submit, origin: Origin) -> Outcome<Submitted> {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
-        self.hand_in(Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin }).await
+        let submission = Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin };
+        preparing::submit(self, submission).await
     }
 }
 
@@ -91,17 +101,7 @@ pub(super) async fn accept(
     let now = hold.now();
     let mut ask = submission.ask.clone();
     ask.check_time(now)?;
-    let agent = known.get(&ask.agent.name);
-    let version = resolve(&ask.agent, agent.map(|agent| &agent.versions)).map_err(|fault| {
-        let code = match fault {
-            entente_core::faults::Fault::AgentVersionNotAvailable => Code::AgentVersionNotAvailable,
-            _ => Code::AgentNotAvailable,
-        };
-        let message =
-            format!("`{}` is not registered here. The agents that are: GET /api/v1/arcp/agents.", ask.agent);
-        Refusal::new(code, message)
-    })?;
-    let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
+    let (version, terms) = version(&ask, known)?;
     let parent = match ask.parent_id {
         None => None,
         Some(id) => Some(parent(hold, id, &submission.principal)?),
@@ -154,29 +154,59 @@ pub(super) async fn accept(
         abandoned: Vec::new(),
         ended_at: None,
     };
-    take_place(ctx, conn, hold, submission, &job).await?;
-    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing: false })
+    let preparing = credentials::needed(ctx, &job);
+    begin(ctx, conn, hold, &job, preparing).await?;
+    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
+}
+
+/// Which version the job gets, and on what terms.
+fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Terms), Refusal> {
+    let agent = known.get(&ask.agent.name);
+    let version = resolve(&ask.agent, agent.map(|agent| &agent.versions)).map_err(|fault| {
+        let code = match fault {
+            Fault::AgentVersionNotAvailable => Code::AgentVersionNotAvailable,
+            _ => Code::AgentNotAvailable,
+        };
+        let message =
+            format!("`{}` is not registered here. The agents that are: GET /api/v1/arcp/agents.", ask.agent);
+        Refusal::new(code, message)
+    })?;
+    let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
+    Ok((version, terms))
 }
 
 /// A job's parent: one of the same principal. Another's is as none (contract 13.9).
 fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
-    hold.job(id)
-        .ok()
-        .filter(|parent| parent.principal == principal)
-        .cloned()
-        .ok_or_else(entente_core::jobs::ask::no_job)
+    hold.job(id).ok().filter(|parent| parent.principal == principal).cloned().ok_or_else(no_job)
 }
 
-/// Gives a job its place on the intent that it works for: an entry in the log, and a channel that ends with it.
-async fn take_place(
+/// Gives a job its place; one that still waits for its credentials gets it with them, but that it may have it is certain
+/// before anybody is asked for those.
+async fn begin(
     ctx: &Ctx,
     conn: &mut PgConnection,
     hold: &mut Hold,
-    submission: &Submission,
+    job: &Job,
+    preparing: bool,
+) -> Outcome<()> {
+    match job.intent_id.filter(|_| preparing) {
+        Some(intent) => {
+            seats::require(conn, &job.principal, intent, Level::Write, hold.now()).await.map(|_seat| ())
+        }
+        None if preparing => Ok(()),
+        None => take_place(ctx, conn, hold, job).await,
+    }
+}
+
+/// Gives a job its place on the intent that it works for: an entry in the log, and a channel that ends with it.
+pub(super) async fn take_place(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    hold: &mut Hold,
     job: &Job,
 ) -> Outcome<()> {
     let Some(intent) = job.intent_id else { return Ok(()) };
-    let agent = &submission.principal;
+    let agent = &job.principal;
     let seat = seats::require(conn, agent, intent, Level::Write, hold.now()).await?;
     let Some(line) = hold.lines.get_mut(&intent) else { return Ok(()) };
     let named = format!("job-{}", job.id.to_string().trim_start_matches("job_").to_lowercase());
@@ -185,10 +215,8 @@ async fn take_place(
     let payload = json!({
         "job_id": job.id, "agent": job.agent, "principal": job.principal, "status": job.status, "channel_id": channel.id,
     });
-    let draft = entente_core::events::Draft {
-        trace_id: Some(job.trace_id.clone()),
-        ..entente_core::events::Draft::of(Kind::JobAccepted, agent, payload)
-    };
+    let draft =
+        Draft { trace_id: Some(job.trace_id.clone()), ..Draft::of(Kind::JobAccepted, agent, payload) };
     line.record(ctx, draft);
     Ok(())
 }

@@ -9,7 +9,7 @@ use entente_core::principals::HOUSE;
 use serde_json::json;
 
 use super::hold::Hold;
-use super::rows;
+use super::{rows, writes};
 use crate::app::lines::Line;
 use crate::app::rounds::round;
 use crate::app::{Ctx, Outcome, lock_key};
@@ -85,15 +85,5 @@ fn why(job: &Job, fault: Fault) -> String {
 /// The database.
 pub async fn forget_keys(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - ctx.settings.idempotency_window;
-    let done = sqlx::query!(
-        "-- jobs::forget_keys
-         UPDATE jobs SET idempotency_key = NULL WHERE id IN (
-             SELECT id FROM jobs WHERE idempotency_key IS NOT NULL AND created_at < $1
-             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-        before,
-        limit
-    )
-    .execute(&ctx.pool)
-    .await?;
-    Ok(done.rows_affected())
+    writes::forget_keys(&ctx.pool, before, limit).await
 }

@@ -243,6 +243,11 @@ impl Upstream for Broker {
         Box::pin(self.make(self.http.rotate.as_ref().unwrap_or(&self.http.mint), order, Some(prior)))
     }
 
+    fn takes_given(&self) -> bool {
+        // Neither our alias nor an id of its own is known of it.
+        self.http.revoke.uses("value")
+    }
+
     fn revoke<'a>(&'a self, target: &'a Target) -> Answer<'a, ()> {
         Box::pin(self.end(target))
     }

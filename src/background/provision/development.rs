@@ -40,6 +40,10 @@ impl Upstream for Development {
         Box::pin(async move { Ok(minted) })
     }
 
+    fn takes_given(&self) -> bool {
+        true
+    }
+
     fn revoke<'a>(&'a self, _target: &'a Target) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }

@@ -124,6 +124,10 @@ impl Upstream for Proxy {
         Box::pin(self.generate(order))
     }
 
+    fn takes_given(&self) -> bool {
+        true
+    }
+
     fn revoke<'a>(&'a self, target: &'a Target) -> Answer<'a, ()> {
         Box::pin(self.delete(target))
     }

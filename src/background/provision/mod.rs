@@ -27,7 +27,7 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long an upstream may take to take a value back: nobody waits for it.
-const REVOKE_TIME: Duration = Duration::from_secs(20);
+const REVOKE_TIME: Duration = Duration::from_secs(10);
 
 /// The provisioners that are configured.
 ///

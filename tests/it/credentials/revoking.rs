@@ -84,7 +84,8 @@ async fn a_failing_upstream_is_asked_again_and_then_a_person() {
     let admin = world.admin().await;
     let (job, value) = given(&world).await;
     end(&world, &[job.id]).await;
-    upstream.revoking(Some(Trouble::Says(500, "cannot delete sk-virtual-00000000-secret")));
+    let said = format!("cannot delete {value}").leak();
+    upstream.revoking(Some(Trouble::Says(500, said)));
     for (made, wait) in SCHEDULE.into_iter().enumerate() {
         assert_eq!(take_back(&world).await, 1, "attempt {made}");
         world.clock.advance(i64::from(wait) * 4 / 5 - 1);
@@ -123,7 +124,7 @@ async fn a_failing_upstream_is_asked_again_and_then_a_person() {
     admin
         .post("/credentials/cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/retry", json!({}))
         .await
-        .refused(404, "not_found");
+        .refused(404, "NOT_FOUND");
     world.end().await;
 }
 
@@ -157,7 +158,7 @@ async fn who_dies_before_it_is_taken_back_is_followed_by_another() {
     assert_eq!(upstream.out().len(), 1);
     let second = World::on(setup, database).await;
     assert_eq!(take_back(&second).await, 0);
-    second.clock.advance(90);
+    second.clock.advance(30);
     assert_eq!((take_back(&second).await, upstream.out().len()), (1, 0));
     second.end().await;
 }

@@ -38,6 +38,8 @@ pub struct Asked {
 
 #[derive(Default)]
 struct State {
+    /// No two make the same.
+    name: String,
     asked: Mutex<Vec<Asked>>,
     /// What is out: values by their alias.
     out: Mutex<BTreeMap<String, String>>,
@@ -63,7 +65,7 @@ impl Upstream {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State::default());
+        let state = Arc::new(State { name: address.port().to_string(), ..State::default() });
         let shared = Arc::clone(&state);
         let task = tokio::spawn(async move {
             loop {
@@ -114,7 +116,7 @@ impl State {
     fn make(&self, alias: &str, trouble: Option<Trouble>) -> String {
         let n = self.made.fetch_add(1, Ordering::Relaxed);
         let n = if trouble == Some(Trouble::Repeats) { 0 } else { n };
-        let value = format!("sk-virtual-{n:08}-secret");
+        let value = format!("sk-virtual-{}-{n:08}-secret", self.name);
         self.out.lock().unwrap().insert(alias.to_owned(), value.clone());
         value
     }
