@@ -12,6 +12,7 @@
 )]
 
 mod client;
+mod jobs;
 mod report;
 mod scenes;
 mod stage;
@@ -47,6 +48,11 @@ async fn run(wanted: &[String]) {
     }
     if picked("r3") {
         scenes::spread(&stage, &mut report).await;
+    }
+    if picked("r4") {
+        jobs::cycles(&stage, &mut report).await;
+        jobs::events(&stage, &mut report).await;
+        jobs::wake(&stage, &mut report).await;
     }
     if picked("r6") {
         scenes::features(&stage, &mut report).await;

@@ -135,9 +135,14 @@ impl Stage {
 
     /// Durable single-row inserts of the same payload per second, by pgbench over the Unix socket, prepared.
     pub fn pgbench(&self, clients: usize, time: Duration) -> f64 {
-        let script = self.dir.join("insert.sql");
         let row = json!({ "text": "x".repeat(PAYLOAD) });
-        std::fs::write(&script, format!("INSERT INTO bench_rows (payload) VALUES ('{row}');\n")).unwrap();
+        self.pgbench_script(&format!("INSERT INTO bench_rows (payload) VALUES ('{row}');\n"), clients, time)
+    }
+
+    /// Runs of a script per second, by pgbench over the Unix socket, prepared, each statement a transaction of its own.
+    pub fn pgbench_script(&self, text: &str, clients: usize, time: Duration) -> f64 {
+        let script = self.dir.join("script.sql");
+        std::fs::write(&script, text).unwrap();
         let url = self.private.url();
         let output = Command::new(self.binaries.join("pgbench"))
             .args([

@@ -163,9 +163,10 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, body: Body<ClaimBody>) -> 
         max: said.max.unwrap_or(1),
         wait: wait(said.wait_sec)?,
     };
-    let _place = match ask.wait.is_zero() {
-        true => None,
-        false => Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?),
+    let _place = if ask.wait.is_zero() {
+        None
+    } else {
+        Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
     };
     let claiming = jobs::claim(&doors.ctx, &asker.caller, ask);
     let claimed = tokio::select! {
@@ -256,9 +257,37 @@ async fn authorize(
 struct DelegateBody {
     /// The claim's token.
     claim_token: String,
-    /// The rest is as of a submission; `delegate_id` is required.
-    #[serde(flatten)]
-    submit: Submit,
+    /// The delegation's name: under it the child is made once.
+    delegate_id: Option<String>,
+    /// Which agent: a name, or `name@version`.
+    agent: String,
+    /// What it is to work on.
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    input: Option<Box<RawValue>>,
+    /// What the child may touch and spend: no more than its parent.
+    lease_request: Option<BTreeMap<String, Vec<String>>>,
+    /// Until when: no longer than its parent.
+    lease_constraints: Option<Constraints>,
+    /// Seconds after which the child is timed out.
+    max_runtime_sec: Option<i64>,
+}
+
+impl DelegateBody {
+    fn split(self) -> (String, Submit) {
+        let submit = Submit {
+            agent: self.agent,
+            input: self.input,
+            lease_request: self.lease_request,
+            lease_constraints: self.lease_constraints,
+            idempotency_key: None,
+            max_runtime_sec: self.max_runtime_sec,
+            parent_job_id: None,
+            delegate_id: self.delegate_id,
+            intent_id: None,
+        };
+        (self.claim_token, submit)
+    }
 }
 
 /// Delegate a part of a job
@@ -276,7 +305,7 @@ async fn delegate(
     path: web::Path<String>,
     body: Body<DelegateBody>,
 ) -> Reply {
-    let DelegateBody { claim_token, submit } = body.value;
+    let (claim_token, submit) = body.value.split();
     let child = jobs::delegate(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, submit).await?;
     created(&child)
 }

@@ -1,5 +1,12 @@
 //! Jobs (ARCP §7 to §9) over REST: submitting, working, ending.
 
+mod authority;
+mod budgets;
+mod delegation;
+mod ending;
+mod results;
+mod watching;
+
 use super::harness::{Client, Reply, Value, World, json};
 
 /// A worker in a test: its client and its id.

@@ -148,7 +148,7 @@ fn body(path: &str) -> Value {
         "delegate" if path.contains("/jobs/") => {
             json!({ "claim_token": "x", "delegate_id": "d", "agent": "talk" })
         }
-        "result" | "error" | "settle" | "release" => claim,
+        "result" | "error" | "settle" | "release" if path.contains("/jobs/") => claim,
         "messages" | "reply" => {
             json!({ "sender": "agent.stranger", "message_type": "broadcast", "payload": {} })
         }
@@ -213,7 +213,14 @@ async fn nobody_gets_in_without_a_key() {
     for (path, method) in all() {
         for client in &strangers {
             let reply = call(client, &method, &places, &path).await;
-            let body = reply.refused(401, "unauthenticated");
+            // The resources of jobs say it in ARCP's words (§12).
+            let jobs = ["jobs", "workers", "arcp", "credentials"].map(|first| format!("/api/v1/{first}"));
+            let words = if jobs.iter().any(|first| path.starts_with(first)) {
+                "UNAUTHENTICATED"
+            } else {
+                "unauthenticated"
+            };
+            let body = reply.refused(401, words);
             assert_eq!(
                 body["message"], "Invalid or missing API key",
                 "{method} {path} says more than it should"

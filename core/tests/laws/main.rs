@@ -26,6 +26,7 @@ mod idempotency;
 mod identities;
 mod ids;
 mod intents;
+mod job_asks;
 mod jobs;
 mod judge;
 mod keys;

@@ -279,14 +279,13 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
     give_back(ctx, &[id], |hold, id| {
         hold.job(id)?.hold(&token_digest(token), hold.now())?;
         let cancelled = hold.job(id)?.cancel.clone();
-        match cancelled {
-            Some(cancel) => hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
-            None => {
-                hold.requeue(id)?;
-                // Nobody was lost over it.
-                let job = hold.change(id)?;
-                job.attempt = job.attempt.saturating_sub(1);
-            }
+        if let Some(cancel) = cancelled {
+            hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?;
+        } else {
+            hold.requeue(id)?;
+            // Nobody was lost over it.
+            let job = hold.change(id)?;
+            job.attempt = job.attempt.saturating_sub(1);
         }
         Ok(hold.job(id)?.status)
     })

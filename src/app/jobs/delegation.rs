@@ -54,13 +54,12 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     let parent = hold.job(id)?.clone();
     let target = ask.agent.to_string();
     let covered = if parent.lease.covers("agent.delegate", &target) { &target } else { &ask.agent.name };
-    let judged = match hold.may(id, "agent.delegate", covered) {
-        Err(refusal) => Err(AppError::from(refusal)),
-        Ok(()) => {
-            let submission =
-                Submission { ask, principal: parent.principal.clone(), trace: None, origin: Origin::Parent };
-            accept(ctx, &mut tx, &mut hold, &known, &submission).await
-        }
+    let judged = if let Err(refusal) = hold.may(id, "agent.delegate", covered) {
+        Err(AppError::from(refusal))
+    } else {
+        let submission =
+            Submission { ask, principal: parent.principal.clone(), trace: None, origin: Origin::Parent };
+        accept(ctx, &mut tx, &mut hold, &known, &submission).await
     };
     let made = match judged {
         Ok(made) => Ok(made),

@@ -286,7 +286,8 @@ fn keep(
                 let message = "This result_id was begun by an earlier attempt. Stream under the result_id of your claim.";
                 return Err(Refusal::field(Code::InvalidRequest, "result_id", "used", message).into());
             }
-            job.streamed = Some(chunks::take(job.streamed.as_ref(), chunk).map_err(chunk_fault)?);
+            job.streamed =
+                Some(chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?);
         }
         hold.append(
             id,
@@ -328,9 +329,10 @@ fn finish(hold: &mut Hold, id: JobId, end: &End) -> Outcome<()> {
         }
         End::Result { result, result_id, result_size, summary } => {
             if result.is_some() && result_id.is_some() {
-                return Err(chunk_fault(ChunkFault::Mixed).into());
+                return Err(chunk_fault(&ChunkFault::Mixed).into());
             }
-            chunks::end(job.streamed.as_ref(), result_id.as_deref(), *result_size).map_err(chunk_fault)?;
+            chunks::end(job.streamed.as_ref(), result_id.as_deref(), *result_size)
+                .map_err(|fault| chunk_fault(&fault))?;
             let size = job.streamed.as_ref().map(|streamed| streamed.bytes);
             let inline = result.clone().or_else(|| result_id.is_none().then(null).flatten());
             hold.finish(
@@ -353,7 +355,7 @@ fn null() -> Option<Box<RawValue>> {
     RawValue::from_string("null".to_owned()).ok()
 }
 
-fn chunk_fault(fault: ChunkFault) -> Refusal {
-    let code = if fault == ChunkFault::TooLarge { Code::ResultTooLarge } else { Code::InvalidRequest };
+fn chunk_fault(fault: &ChunkFault) -> Refusal {
+    let code = if *fault == ChunkFault::TooLarge { Code::ResultTooLarge } else { Code::InvalidRequest };
     Refusal::new(code, format!("The result cannot be taken so: {fault}. Nothing of the request was kept."))
 }

@@ -24,7 +24,7 @@ use entente_core::events::Sealed;
 use entente_core::ids::{Chance, IntentId};
 use entente_core::principals::Kind;
 
-pub use client::{Client, Reply};
+pub use client::{Client, Reply, http};
 pub use cluster::Cluster;
 pub use hooks::subscribe;
 pub use receiver::{Act, Got, Receiver};

@@ -1,0 +1,236 @@
+//! The scenes of jobs (ARCP): whole cycles beside pgbench, events into one job, and how soon a waiting worker is woken.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::Connection as _;
+
+use super::client::{Connection, request};
+use super::report::{Report, median};
+use super::stage::{KEY, Stage};
+use super::{ROUNDS, SPELL};
+
+/// Clients that submit, workers, and connections of each worker that report results.
+const SUBMITTERS: usize = 32;
+const WORKERS: usize = 4;
+const HANDS: usize = 8;
+
+/// The four statements of a cycle on a table of pgbench's own: submit, claim the oldest that waits, heartbeat, complete.
+const CYCLE: &str = "
+INSERT INTO bench_jobs (agent, input, status) VALUES ('echo@1', '{\"x\": 1}', 'pending') RETURNING id \\gset
+WITH c AS (UPDATE bench_jobs SET status = 'running', attempt = attempt + 1, until = now() + interval '60 s' WHERE id = (
+    SELECT id FROM bench_jobs WHERE status = 'pending' AND agent = 'echo@1' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+  RETURNING id) SELECT coalesce((SELECT id FROM c), :id) AS id \\gset
+UPDATE bench_jobs SET until = now() + interval '60 s' WHERE id = :id;
+UPDATE bench_jobs SET status = 'success', result = '{\"y\": 1}' WHERE id = :id;
+";
+
+const TABLE: &str = "
+CREATE TABLE bench_jobs (id bigserial PRIMARY KEY, agent text NOT NULL, input text NOT NULL, status text NOT NULL,
+    attempt integer NOT NULL DEFAULT 0, until timestamptz, result text);
+CREATE INDEX ON bench_jobs (agent, id) WHERE status = 'pending';
+";
+
+/// Registers the agent that the scenes use.
+async fn register(stage: &Stage) {
+    let mut connection = Connection::open(stage.server.address).await.unwrap();
+    let ask = request("PUT", "/api/v1/arcp/agents/echo/versions/1", KEY, "", "{}");
+    let (status, body) = connection.exchange(&ask).await.unwrap();
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+}
+
+async fn worker(stage: &Stage) -> String {
+    let said = json!({ "name": "bench", "agents": ["echo@1"], "slots": 64 });
+    stage.post("/workers", &said).await["worker_id"].as_str().unwrap().to_owned()
+}
+
+async fn ask(connection: &mut Connection, path: &str, body: &str) -> Value {
+    let bytes = request("POST", &format!("/api/v1{path}"), KEY, "", body);
+    let (status, answer) = connection.exchange(&bytes).await.unwrap();
+    assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&answer));
+    serde_json::from_slice(&answer).unwrap()
+}
+
+/// R4: whole cycles per second over HTTP, every request its own, beside the same four statements in pgbench.
+pub async fn cycles(stage: &Stage, report: &mut Report) {
+    register(stage).await;
+    let mut connection = stage.connect().await;
+    sqlx::raw_sql(TABLE).execute(&mut connection).await.unwrap();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        theirs.push(stage.pgbench_script(CYCLE, SUBMITTERS, SPELL));
+        ours.push(cycle(stage).await);
+    }
+    let open: i64 = sqlx::query_scalar("SELECT count(*) FROM job_clock WHERE ended_at IS NULL")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    let twice: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM (SELECT job_id FROM job_events WHERE type <> 'job.event' GROUP BY job_id HAVING count(*) > 1) d",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!((open, twice), (0, 0), "jobs that did not end, or twice");
+    connection.close().await.unwrap();
+    let (ours, theirs) = (median(ours), median(theirs));
+    let detail = format!(
+        "{ours:.0} jobs/s over HTTP, {theirs:.0} of the same four statements in pgbench, {SUBMITTERS} clients, {WORKERS} workers"
+    );
+    report.add("R4 full job cycle", format!("{:.2}", ours / theirs), "≥ 1.5", ours >= 1.5 * theirs, detail);
+}
+
+/// Submits, claims, beats and completes for a spell; jobs per second that were carried through.
+async fn cycle(stage: &Stage) -> f64 {
+    let (address, done, over) =
+        (stage.server.address, Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let submitted = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    let mut tasks = Vec::new();
+    for _ in 0..SUBMITTERS {
+        let (submitted, done) = (Arc::clone(&submitted), Arc::clone(&done));
+        tasks.push(tokio::spawn(async move {
+            let mut connection = Connection::open(address).await.unwrap();
+            let bytes = request("POST", "/api/v1/jobs", KEY, "", r#"{"agent":"echo","input":{"x":1}}"#);
+            while began.elapsed() < SPELL {
+                // No further ahead than the workers can see: a cycle is measured, not a queue.
+                if submitted.load(Ordering::Relaxed) > done.load(Ordering::Relaxed) + 2_000 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    continue;
+                }
+                let (status, _) = connection.exchange(&bytes).await.unwrap();
+                assert_eq!(status, 201);
+                submitted.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    for _ in 0..WORKERS {
+        let (id, done, over) = (worker(stage).await, Arc::clone(&done), Arc::clone(&over));
+        tasks.push(tokio::spawn(async move { work(address, &id, &done, &over).await }));
+    }
+    for task in tasks.drain(..SUBMITTERS) {
+        task.await.unwrap();
+    }
+    while done.load(Ordering::Relaxed) < submitted.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    done.load(Ordering::Relaxed) as f64 / seconds
+}
+
+async fn work(address: std::net::SocketAddr, id: &str, done: &Arc<AtomicUsize>, over: &Arc<AtomicBool>) {
+    let mut connection = Connection::open(address).await.unwrap();
+    let mut hands = Vec::new();
+    for _ in 0..HANDS {
+        hands.push(Connection::open(address).await.unwrap());
+    }
+    let claim = json!({ "worker_id": id, "max": 64, "wait_sec": 0.2 }).to_string();
+    while !over.load(Ordering::Relaxed) {
+        let claimed = ask(&mut connection, "/jobs/claim", &claim).await;
+        let jobs = claimed["jobs"].as_array().unwrap();
+        if jobs.is_empty() {
+            continue;
+        }
+        let held: Vec<Value> = jobs
+            .iter()
+            .map(|job| json!({ "job_id": job["job_id"], "claim_token": job["claim_token"] }))
+            .collect();
+        let beat = json!({ "jobs": held }).to_string();
+        let told = ask(&mut connection, &format!("/workers/{id}/heartbeat"), &beat).await;
+        assert_eq!(told["lost"], json!([]));
+        let shares = hands.iter_mut().enumerate().map(|(hand, connection)| {
+            let mine: Vec<&Value> = jobs.iter().skip(hand).step_by(HANDS).collect();
+            async move {
+                for job in mine {
+                    let path = format!("/jobs/{}/result", job["job_id"].as_str().unwrap());
+                    let body = format!(r#"{{"claim_token":{},"result":{{"y":1}}}}"#, job["claim_token"]);
+                    ask(connection, &path, &body).await;
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        futures_util::future::join_all(shares).await;
+    }
+}
+
+/// Events in batches of 50 into one job, from a few connections at once.
+pub async fn events(stage: &Stage, report: &mut Report) {
+    register(stage).await;
+    let id = worker(stage).await;
+    let mut rates = Vec::new();
+    for _ in 0..ROUNDS {
+        stage.post("/jobs", &json!({ "agent": "echo" })).await;
+        let claimed = stage.post("/jobs/claim", &json!({ "worker_id": id, "max": 1 })).await;
+        let job = &claimed["jobs"][0];
+        let event = json!({ "kind": "log", "body": { "level": "info", "message": "x".repeat(100) } });
+        let body = json!({ "claim_token": job["claim_token"], "events": vec![event; 50] }).to_string();
+        let path = format!("/api/v1/jobs/{}/events", job["job_id"].as_str().unwrap());
+        let bytes = Arc::new(request("POST", &path, KEY, "", &body));
+        let (address, began) = (stage.server.address, Instant::now());
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let bytes = Arc::clone(&bytes);
+                tokio::spawn(async move {
+                    let mut connection = Connection::open(address).await.unwrap();
+                    let mut kept = 0;
+                    while began.elapsed() < SPELL {
+                        let (status, _) = connection.exchange(&bytes).await.unwrap();
+                        assert_eq!(status, 200);
+                        kept += 50;
+                    }
+                    kept
+                })
+            })
+            .collect();
+        let mut kept = 0;
+        for task in tasks {
+            kept += task.await.unwrap();
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let end = json!({ "claim_token": job["claim_token"], "result": null });
+        let told = stage.post(&format!("/jobs/{}/result", job["job_id"].as_str().unwrap()), &end).await;
+        assert_eq!(told["last_event_seq"], kept + 1, "events were lost or doubled");
+        rates.push(f64::from(kept) / seconds);
+    }
+    let rate = median(rates);
+    let detail = "batches of 50 from 4 connections, each durable when it is answered".to_owned();
+    report.add("Job events into one job", format!("{rate:.0}/s"), "≥ 20,000/s", rate >= 20_000.0, detail);
+}
+
+/// From a submission to the answer of a worker that waited for one.
+pub async fn wake(stage: &Stage, report: &mut Report) {
+    register(stage).await;
+    let id = worker(stage).await;
+    let address = stage.server.address;
+    let (sender, mut woken) = tokio::sync::mpsc::unbounded_channel();
+    let worker = tokio::spawn(async move {
+        let mut connection = Connection::open(address).await.unwrap();
+        let claim = json!({ "worker_id": id, "max": 1, "wait_sec": 5 }).to_string();
+        for _ in 0..500 {
+            let claimed = ask(&mut connection, "/jobs/claim", &claim).await;
+            let job = claimed["jobs"][0].clone();
+            sender.send(Instant::now()).unwrap();
+            let end = json!({ "claim_token": job["claim_token"], "result": null }).to_string();
+            ask(&mut connection, &format!("/jobs/{}/result", job["job_id"].as_str().unwrap()), &end).await;
+        }
+    });
+    let mut connection = Connection::open(address).await.unwrap();
+    let mut millis = Vec::new();
+    for _ in 0..500 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let begun = Instant::now();
+        ask(&mut connection, "/jobs", r#"{"agent":"echo"}"#).await;
+        millis.push(woken.recv().await.unwrap().duration_since(begun).as_secs_f64() * 1e3);
+    }
+    worker.await.unwrap();
+    millis.sort_by(f64::total_cmp);
+    let (p50, p99) = (millis[250], millis[495]);
+    let detail = format!("from the submission to the waiting worker's answer; p50 {p50:.1} ms");
+    report.add("Claim wake-up", format!("p99 {p99:.1} ms"), "< 50 ms", p99 < 50.0, detail);
+}

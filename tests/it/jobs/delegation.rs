@@ -1,0 +1,176 @@
+//! Delegation only narrows (ARCP §9.4, §10).
+
+use super::{Hand, events, id, kinds, status};
+use crate::harness::{Client, Value, World, json};
+
+struct Family {
+    world: World,
+    client: Client,
+    hand: Hand,
+    helper: Hand,
+    parent: Value,
+}
+
+impl Family {
+    /// A running parent with this lease.
+    async fn of(lease: Value, constraints: Value) -> Self {
+        let world = World::start().await;
+        let client = world.agent("agent.client").await;
+        let hand = Hand::of(&world.any(), "boss@1").await;
+        let helper = Hand::of(&world.any(), "helper@2").await;
+        let ask = json!({ "agent": "boss", "lease_request": lease, "lease_constraints": constraints });
+        client.post("/jobs", ask).await.is(201);
+        let parent = hand.one().await;
+        Self { world, client, hand, helper, parent }
+    }
+
+    async fn delegate(&self, name: &str, lease: Value, constraints: Value) -> crate::harness::Reply {
+        let body = json!({
+            "delegate_id": name, "agent": "helper", "input": { "part": name }, "lease_request": lease,
+            "lease_constraints": constraints,
+        });
+        self.hand.tell(&self.parent, "delegate", body).await
+    }
+}
+
+#[tokio::test]
+async fn a_child_is_a_job_of_the_same_session_and_trace() {
+    let lease = json!({ "agent.delegate": ["helper"], "fs.read": ["/w/**"] });
+    let family = Family::of(lease, json!({})).await;
+    let child = family.delegate("d1", json!({ "fs.read": ["/w/a/*"] }), json!({})).await.is(201);
+    assert_eq!((&child["parent_job_id"], &child["delegate_id"]), (&family.parent["job_id"], &json!("d1")));
+    assert_eq!((&child["agent"], &child["trace_id"]), (&json!("helper@2"), &family.parent["trace_id"]));
+    let again = family.delegate("d1", json!({}), json!({})).await.is(201);
+    assert_eq!(again["job_id"], child["job_id"], "a retry is the same child");
+    let (kind, body) = events(&family.client, id(&family.parent)).await.pop().unwrap();
+    assert_eq!((kind.as_str(), &body["child_job_id"]), ("delegate", &child["job_id"]));
+    let claimed = family.helper.one().await;
+    assert_eq!(
+        (&claimed["input"], &claimed["parent_job_id"]),
+        (&json!({ "part": "d1" }), &family.parent["job_id"])
+    );
+    assert_eq!(claimed["principal"], "agent.client", "it is the submitter's job, not the worker's");
+    let listed = family.client.get("/jobs?agent=helper").await.ok();
+    assert_eq!(listed["jobs"][0]["parent_job_id"], family.parent["job_id"]);
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn a_child_never_has_more_than_its_parent() {
+    let lease = json!({
+        "agent.delegate": ["helper"], "fs.read": ["/w/*"], "model.use": ["fast/*"], "cost.budget": ["USD:5.00"],
+    });
+    let family = Family::of(lease, json!({ "expires_at": "2026-11-21T09:00:00Z" })).await;
+    let cost = json!([{ "kind": "metric", "body": { "name": "cost.x", "value": 3, "unit": "USD" } }]);
+    family.hand.events(&family.parent, cost).await.ok();
+    let beyond = [
+        json!({ "fs.read": ["/w/**"] }),
+        json!({ "fs.read": ["/**"] }),
+        json!({ "fs.read": ["/w/a", "/x"] }),
+        json!({ "fs.write": ["/w/a"] }),
+        json!({ "model.use": ["*/*"] }),
+        json!({ "model.use": ["slow/a"] }),
+        json!({ "cost.budget": ["USD:2.01"] }),
+        json!({ "cost.budget": ["EUR:1"] }),
+    ];
+    for (index, lease) in beyond.iter().enumerate() {
+        let name = format!("no{index}");
+        family.delegate(&name, lease.clone(), json!({})).await.refused(422, "LEASE_SUBSET_VIOLATION");
+        let (kind, body) = events(&family.client, id(&family.parent)).await.pop().unwrap();
+        assert_eq!((kind.as_str(), &body["call_id"]), ("tool_result", &json!(name)), "{lease}");
+        assert_eq!(body["error"]["code"], "LEASE_SUBSET_VIOLATION");
+    }
+    let later = json!({ "expires_at": "2026-11-21T09:00:01Z" });
+    family.delegate("late", json!({}), later).await.refused(422, "LEASE_SUBSET_VIOLATION");
+    // As much as there is, is not more (contract 9, decision 3); what it says nothing of, it inherits.
+    let same = json!({ "fs.read": ["/w/*"], "model.use": ["fast/*"], "cost.budget": ["USD:2.00"] });
+    let child = family.delegate("same", same, json!({})).await.is(201);
+    assert_eq!(child["lease_constraints"]["expires_at"], "2026-11-21T09:00:00.000000Z");
+    let sooner = json!({ "expires_at": "2026-11-21T08:30:00Z" });
+    let child = family.delegate("sooner", json!({}), sooner).await.is(201);
+    assert_eq!(child["lease_constraints"]["expires_at"], "2026-11-21T08:30:00.000000Z");
+    // Over REST or a socket it is the same law, with `parent_job_id` (contract 9, decision 7).
+    let ask = |lease: Value| {
+        let body =
+            json!({ "agent": "helper", "parent_job_id": family.parent["job_id"], "lease_request": lease });
+        family.client.post("/jobs", body)
+    };
+    ask(json!({ "fs.read": ["/x"] })).await.refused(422, "LEASE_SUBSET_VIOLATION");
+    let child = ask(json!({ "fs.read": ["/w/b"] })).await.is(201);
+    assert_eq!(child["parent_job_id"], family.parent["job_id"]);
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_delegates_only_to_whom_it_may() {
+    let family = Family::of(json!({ "agent.delegate": ["other"] }), json!({})).await;
+    family.delegate("d1", json!({}), json!({})).await.refused(403, "PERMISSION_DENIED");
+    let none = json!({ "delegate_id": "d2", "agent": "other" });
+    family.hand.tell(&family.parent, "delegate", none).await.refused(422, "AGENT_NOT_AVAILABLE");
+    let nameless = json!({ "agent": "other" });
+    family.hand.tell(&family.parent, "delegate", nameless).await.refused(422, "INVALID_REQUEST");
+    let told: Vec<String> = events(&family.client, id(&family.parent))
+        .await
+        .into_iter()
+        .map(|(_, body)| format!("{} {}", body["call_id"], body["error"]["code"]))
+        .collect();
+    assert_eq!(told, [r#""d1" "PERMISSION_DENIED""#, r#""d2" "AGENT_NOT_AVAILABLE""#]);
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn a_childs_costs_are_its_parents_too() {
+    let lease = json!({ "agent.delegate": ["helper"], "tool.call": ["*"], "cost.budget": ["USD:5"] });
+    let family = Family::of(lease, json!({})).await;
+    let lease = json!({ "cost.budget": ["USD:4"], "tool.call": ["*"] });
+    family.delegate("a", lease, json!({})).await.is(201);
+    family.delegate("b", json!({ "tool.call": ["*"] }), json!({})).await.is(201);
+    let (a, b) = {
+        let mut claimed = family.helper.claim(2).await;
+        let b = claimed.pop().unwrap();
+        (claimed.pop().unwrap(), b)
+    };
+    let cost = |value: i64| json!([{ "kind": "metric", "body": { "name": "cost.x", "value": value, "unit": "USD" } }]);
+    assert_eq!(family.helper.events(&a, cost(3)).await.ok()["budget"], json!({ "USD": 1 }));
+    let parent = family.client.get(&format!("/jobs/{}", id(&family.parent))).await.ok();
+    assert_eq!(parent["budget"], json!({ "USD": 2 }));
+    // A child without a budget of its own spends its parent's; what the family has spent, nobody of it can spend again.
+    family.helper.events(&b, cost(2)).await.ok();
+    let call = json!({ "capability": "tool.call", "target": "x" });
+    for (hand, job) in [(&family.helper, &a), (&family.helper, &b), (&family.hand, &family.parent)] {
+        hand.tell(job, "authorize", call.clone()).await.refused(403, "BUDGET_EXHAUSTED");
+    }
+    let more = json!({ "cost.budget": ["USD:0.01"] });
+    family.delegate("c", more, json!({})).await.refused(403, "BUDGET_EXHAUSTED");
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn children_end_with_a_parent_that_failed() {
+    let family = Family::of(json!({ "agent.delegate": ["helper"] }), json!({})).await;
+    let first = family.delegate("a", json!({}), json!({})).await.is(201);
+    let second = family.delegate("b", json!({}), json!({})).await.is(201);
+    let running = family.helper.claim(1).await.pop().unwrap();
+    assert_eq!(running["job_id"], first["job_id"]);
+    family.hand.tell(&family.parent, "error", json!({ "message": "gave up" })).await.ok();
+    family.world.sweep().await;
+    for child in [&first, &second] {
+        let (_, end) = events(&family.client, id(child)).await.pop().unwrap();
+        assert_eq!((&end["code"], &end["final_status"]), (&json!("CANCELLED"), &json!("cancelled")));
+    }
+    assert_eq!(family.helper.beat(&[&running]).await["lost"], json!([running["job_id"]]));
+    family.world.end().await;
+}
+
+#[tokio::test]
+async fn children_of_a_parent_that_succeeded_go_on() {
+    let family = Family::of(json!({ "agent.delegate": ["helper"] }), json!({})).await;
+    let child = family.delegate("a", json!({}), json!({})).await.is(201);
+    family.hand.tell(&family.parent, "result", json!({ "result": 1 })).await.ok();
+    family.world.sweep().await;
+    let claimed = family.helper.one().await;
+    family.helper.tell(&claimed, "result", json!({ "result": 2 })).await.ok();
+    assert_eq!(status(&family.client, id(&child)).await, "success");
+    assert_eq!(kinds(&family.client, id(&family.parent)).await, ["delegate", "job.result"]);
+    family.world.end().await;
+}

@@ -1,0 +1,222 @@
+//! How jobs end (ARCP §7.3, §7.4), and what becomes of those whose worker is lost: once, whoever is first.
+
+use super::{Hand, events, id, kinds, status};
+use crate::harness::{Value, World, json};
+
+#[tokio::test]
+async fn a_job_that_waits_is_cancelled_at_once() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let cancel = json!({ "session_id": job["session_id"], "reason": "changed my mind" });
+    let path = format!("/jobs/{}/cancel", id(&job));
+    assert_eq!(client.post(&path, cancel.clone()).await.is(202)["status"], "cancelled");
+    let (kind, end) = events(&client, id(&job)).await.pop().unwrap();
+    assert_eq!(
+        (kind.as_str(), &end["code"], &end["message"]),
+        ("job.error", &json!("CANCELLED"), &json!("changed my mind"))
+    );
+    assert_eq!((&end["final_status"], &end["retryable"]), (&json!("cancelled"), &json!(false)));
+    client.post(&path, cancel).await.refused(409, "JOB_ENDED");
+    assert!(hand.claim(10).await.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_job_that_runs_is_asked_to_stop_and_then_ended() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    for _ in 0..2 {
+        client
+            .post("/jobs", json!({ "agent": "echo", "lease_request": { "tool.call": ["*"] } }))
+            .await
+            .is(201);
+    }
+    let jobs = hand.claim(2).await;
+    let listed = client.get("/jobs").await.ok();
+    assert_eq!(listed["jobs"].as_array().unwrap().len(), 2);
+    let admin = world.admin().await;
+    for job in &jobs {
+        admin.post(&format!("/jobs/{}/cancel", id(job)), json!({})).await.is(202);
+    }
+    let beat = hand.beat(&[&jobs[0], &jobs[1]]).await;
+    assert_eq!(beat["cancel"].as_array().unwrap().len(), 2);
+    let told =
+        hand.events(&jobs[0], json!([{ "kind": "log", "body": { "message": "stopping" } }])).await.ok();
+    assert_eq!(told["cancel_requested"], true);
+    let call = json!({ "capability": "tool.call", "target": "x" });
+    hand.tell(&jobs[0], "authorize", call).await.refused(409, "CANCELLED");
+    // What its worker had to say does not change how it ends.
+    hand.tell(&jobs[0], "result", json!({ "result": "too late" })).await.ok();
+    assert_eq!(status(&client, id(&jobs[0])).await, "cancelled");
+    // The other worker says nothing.
+    world.pass(29).await;
+    assert_eq!(status(&client, id(&jobs[1])).await, "running");
+    world.pass(1).await;
+    assert_eq!(status(&client, id(&jobs[1])).await, "cancelled");
+    assert_eq!(hand.beat(&[&jobs[1]]).await["lost"], json!([jobs[1]["job_id"]]));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn only_the_session_that_submitted_cancels() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    Hand::of(&world.any(), "echo@1").await;
+    let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let other = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let path = format!("/jobs/{}/cancel", id(&job));
+    for session in [&other["session_id"], &json!("sess_x"), &Value::Null] {
+        let body =
+            client.post(&path, json!({ "session_id": session })).await.refused(403, "PERMISSION_DENIED");
+        assert!(body["message"].as_str().unwrap().contains("session_id"));
+    }
+    assert_eq!(status(&client, id(&job)).await, "pending");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_is_timed_out() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    world.any().put("/arcp/agents/echo/versions/1", json!({ "max_runtime_sec": 100 })).await.ok();
+    let short = client.post("/jobs", json!({ "agent": "echo", "max_runtime_sec": 1 })).await.is(201);
+    let long = client.post("/jobs", json!({ "agent": "echo", "max_runtime_sec": 1000 })).await.is(201);
+    let claimed = hand.claim(2).await;
+    world.pass(1).await;
+    let (_, end) = events(&client, id(&short)).await.pop().unwrap();
+    assert_eq!((&end["code"], &end["final_status"]), (&json!("TIMEOUT"), &json!("timed_out")));
+    for _ in 0..2 {
+        hand.beat(&[&claimed[1]]).await;
+        world.pass(49).await;
+    }
+    assert_eq!(status(&client, id(&long)).await, "running");
+    world.pass(1).await;
+    assert_eq!(status(&client, id(&long)).await, "timed_out", "its version allows no more");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_lost_workers_job_goes_to_another_and_the_dead_are_fenced_off() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let first = hand.one().await;
+    hand.events(&first, json!([{ "kind": "log", "body": { "by": 1 } }])).await.ok();
+    world.pass(30).await;
+    assert_eq!(hand.beat(&[&first]).await["lost"], json!([]));
+    world.pass(59).await;
+    assert_eq!(status(&client, id(&job)).await, "running", "a heartbeat moves the end on");
+    world.clock.advance(1);
+    // Lost the instant it is due, swept or not.
+    for (what, body) in [
+        ("events", json!({ "events": [] })),
+        ("result", json!({ "result": 1 })),
+        ("error", json!({ "message": "x" })),
+        ("authorize", json!({ "capability": "tool.call", "target": "x" })),
+        ("release", json!({})),
+        ("delegate", json!({ "delegate_id": "d", "agent": "echo" })),
+    ] {
+        hand.tell(&first, what, body).await.refused(409, "CLAIM_LOST");
+    }
+    assert_eq!(hand.beat(&[&first]).await["lost"], json!([first["job_id"]]));
+    world.sweep().await;
+    let other = Hand::again(&world.any(), "echo").await;
+    let second = other.one().await;
+    assert_eq!((&second["attempt"], &second["job_id"]), (&json!(2), &job["job_id"]));
+    assert_ne!(second["claim_token"], first["claim_token"]);
+    hand.events(&first, json!([{ "kind": "log", "body": { "by": 1 } }])).await.refused(409, "CLAIM_LOST");
+    other.events(&second, json!([{ "kind": "log", "body": { "by": 2 } }])).await.ok();
+    other.tell(&second, "result", json!({ "result": 2 })).await.ok();
+    assert_eq!(kinds(&client, id(&job)).await, ["log", "log", "job.result"]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_job_fails_when_it_may_not_be_tried_again() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let any = world.any();
+    let once = Hand::of(&any, "once@1").await;
+    any.put("/arcp/agents/once/versions/1", json!({ "on_lost": "fail" })).await.ok();
+    let twice = Hand::of(&any, "twice@1").await;
+    any.put("/arcp/agents/twice/versions/1", json!({ "max_attempts": 2 })).await.ok();
+    let first = client.post("/jobs", json!({ "agent": "once" })).await.is(201);
+    let second = client.post("/jobs", json!({ "agent": "twice" })).await.is(201);
+    once.one().await;
+    twice.one().await;
+    world.pass(60).await;
+    let (_, end) = events(&client, id(&first)).await.pop().unwrap();
+    assert_eq!((&end["code"], &end["retryable"]), (&json!("INTERNAL_ERROR"), &json!(true)));
+    assert_eq!(status(&client, id(&second)).await, "pending");
+    assert_eq!(twice.one().await["attempt"], 2);
+    world.pass(60).await;
+    assert_eq!(status(&client, id(&second)).await, "error");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_given_back_has_lost_no_attempt() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let claimed = hand.one().await;
+    assert_eq!(
+        hand.tell(&claimed, "release", json!({ "reason": "stopping" })).await.ok()["status"],
+        "pending"
+    );
+    hand.tell(&claimed, "release", json!({})).await.refused(409, "CLAIM_LOST");
+    let again = hand.one().await;
+    assert_eq!((&again["attempt"], &again["job_id"]), (&json!(1), &job["job_id"]));
+    // A worker that leaves gives back what it holds.
+    hand.client.post(&format!("/workers/{}/leave", hand.id), json!({})).await.ok();
+    assert_eq!(status(&client, id(&job)).await, "pending");
+    hand.client.post("/jobs/claim", json!({ "worker_id": hand.id })).await.refused(404, "NOT_FOUND");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_result_that_is_handed_in_twice_is_one() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let job = hand.one().await;
+    let log = json!([{ "kind": "log", "body": { "n": 1 }, "event_key": "a" }, { "kind": "log", "body": { "n": 2 }, "event_key": "b" }]);
+    hand.events(&job, log.clone()).await.ok();
+    assert_eq!(hand.events(&job, log).await.ok()["last_event_seq"], 2, "a retry doubles nothing");
+    for _ in 0..2 {
+        assert_eq!(hand.tell(&job, "result", json!({ "result": 7 })).await.ok()["last_event_seq"], 3);
+    }
+    hand.tell(&job, "error", json!({ "message": "no" })).await.refused(409, "CLAIM_LOST");
+    hand.tell(&job, "error", json!({ "code": "NO_SUCH" })).await.refused(422, "INVALID_REQUEST");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn workers_are_told_what_to_do() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+    let path = format!("/workers/{}/directive", hand.id);
+    client.post(&path, json!({ "directive": "quiet" })).await.refused(404, "NOT_FOUND");
+    assert_eq!(hand.beat(&[]).await["directive"], "run");
+    world.admin().await.post(&path, json!({ "directive": "quiet" })).await.ok();
+    assert_eq!(hand.beat(&[]).await["directive"], "quiet");
+    assert!(hand.claim(1).await.is_empty(), "who is to be quiet gets no jobs");
+    hand.client.post(&path, json!({ "directive": "run" })).await.ok();
+    hand.one().await;
+    let listed = hand.client.get("/workers").await.ok();
+    assert_eq!(listed["workers"][0]["agents"], json!(["echo@1"]));
+    assert_eq!(client.get("/workers").await.ok()["workers"], json!([]));
+    for wrong in [json!({ "directive": "stop" }), json!({})] {
+        hand.client.post(&path, wrong).await.refused(422, "INVALID_REQUEST");
+    }
+    world.end().await;
+}
