@@ -4,7 +4,7 @@
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
-use entente_core::credentials::{State, again_after, unsettled_until};
+use entente_core::credentials::{State, Turn, again_after, turned, unsettled_until};
 use entente_core::events::{Draft, Kind};
 use entente_core::ids::{IntentId, JobId};
 use entente_core::principals::HOUSE;
@@ -107,11 +107,12 @@ pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Outcom
 fn next(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Next {
     let now = ctx.now();
     let known = due.target.value.is_some();
+    let after = |turn| turned(State::Revoking, turn).unwrap_or(State::Revoking);
     match answer {
         Ok(()) => match unsettled_until(due.asked_at, known, now) {
             // The request for it may still be on its way: what is not there yet must be looked for once more.
             Some(settled) => Next { state: State::Revoking, due_at: Some(settled), error: None },
-            None => Next { state: State::Revoked, due_at: None, error: None },
+            None => Next { state: after(Turn::TakenBack), due_at: None, error: None },
         },
         Err(trouble) => {
             let bits = ctx.chance.bits().to_le_bytes();
@@ -119,7 +120,7 @@ fn next(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Next {
             let wait = again_after(due.attempts, trouble.retry_after, chance);
             let due_at =
                 wait.map(|wait| now + TimeDelta::milliseconds(i64::try_from(wait).unwrap_or(i64::MAX)));
-            let state = if due_at.is_some() { State::Revoking } else { State::Stuck };
+            let state = if due_at.is_some() { State::Revoking } else { after(Turn::GivenUp) };
             Next { state, due_at, error: Some(trouble.why) }
         }
     }

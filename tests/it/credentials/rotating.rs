@@ -97,7 +97,7 @@ async fn a_worker_brings_a_value_of_its_own() {
         (&json!(own), None)
     );
     take_back(&running.world).await;
-    assert_eq!(running.upstream.out(), [own.clone()]);
+    assert_eq!(running.upstream.out(), std::slice::from_ref(&own));
     for (value, kind) in
         [(own.as_str(), "used"), (running.first.as_str(), "used"), ("", "value"), ("two words", "value")]
     {

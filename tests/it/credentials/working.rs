@@ -295,7 +295,7 @@ async fn a_killed_server_takes_back_when_it_is_there_again() {
     let (server, _) = launch.start().await;
     let began = std::time::Instant::now();
     while !upstream.out().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it was never taken back");
+        assert!(began.elapsed() < Duration::from_mins(1), "it was never taken back");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     drop(server);
