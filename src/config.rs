@@ -4,6 +4,7 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+mod sessions;
 pub mod templates;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
 use crate::app::jobs::{JobSettings, Policy};
+use crate::app::sessions::SessionSettings;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,8 @@ pub struct Config {
     pub credentials: CredentialConfig,
     /// What is configured about jobs.
     pub jobs: JobSettings,
+    /// What is configured about sessions.
+    pub sessions: SessionSettings,
 }
 
 /// The configuration of webhooks.
@@ -353,6 +357,7 @@ impl Config {
             webhooks: from.webhooks(),
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
+            sessions: from.sessions(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -5,6 +5,7 @@
 //! `background` does what time makes due, `db` reaches the database. ARCHITECTURE.md has the map.
 
 pub mod app;
+pub mod arcp;
 pub mod background;
 pub mod cli;
 pub mod config;

@@ -1,5 +1,7 @@
 //! The program's entry: arguments, a runtime, and the exit status.
 
+use std::ffi::OsString;
+
 use clap::Parser as _;
 use entente::cli::{Arguments, run};
 use mimalloc::MiMalloc;
@@ -9,14 +11,24 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// `entente --stdio` is `entente arcp-stdio`: by that flag ARCP's client libraries start a server as their child.
+fn renamed(given: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    given.enumerate().map(|(at, word)| if at == 1 && word == "--stdio" { "arcp-stdio".into() } else { word })
+}
+
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(renamed(std::env::args_os()));
     // Writers and background tasks; requests have threads of their own. A task that wakes on the thread that waited for
     // it is quicker than two threads that share.
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(run(arguments)),
+        Ok(runtime) => {
+            let done = runtime.block_on(run(arguments));
+            // Everything has ended in order; what may still read from a terminal cannot be told to stop.
+            runtime.shutdown_background();
+            done
+        }
         Err(e) => Err(e.into()),
     };
     match done {

@@ -30,6 +30,12 @@ impl Tasks {
         self.tracker.spawn(task.instrument(info_span!("task", name)));
     }
 
+    /// As [`Self::spawn`], on the thread that asks: for a conversation that belongs to a connection, which a request's
+    /// thread serves.
+    pub fn spawn_here(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
+        self.tracker.spawn_local(task.instrument(info_span!("task", name)));
+    }
+
     /// Cancelled when the server begins to drain: streams end, no new ones begin.
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {

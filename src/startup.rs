@@ -149,6 +149,8 @@ pub struct Server {
     pub ctx: Ctx,
     /// Who delivers webhooks; for tests, which step it.
     pub courier: Arc<Courier>,
+    /// What the doors share; for a session over stdio.
+    pub doors: web::Data<Doors>,
     tasks: Tasks,
     http: ServerHandle,
     /// The listening socket, to close it before anything else.
@@ -219,11 +221,12 @@ impl Server {
         let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
-        let (address, http) = listen(&config, listener, shared, &tasks).map_err(unbound)?;
+        let (address, http) = listen(&config, listener, shared.clone(), &tasks).map_err(unbound)?;
         Ok(Self {
             address,
             ctx,
             courier,
+            doors: shared,
             tasks,
             http,
             gate,
@@ -292,6 +295,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
             per_principal: config.webhooks.per_principal,
         },
         jobs: config.jobs.clone(),
+        sessions: config.sessions.clone(),
     }
 }
 
@@ -319,6 +323,7 @@ fn share(
         pace: Pace::default(),
         spans: None,
         draining: tasks.draining().clone(),
+        tasks: tasks.clone(),
         database_up,
         request_ids: RequestIds::new(start),
         arrivals: Arc::default(),

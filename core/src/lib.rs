@@ -47,6 +47,7 @@ pub mod receipts;
 pub mod refusal;
 pub mod retries;
 pub mod seals;
+pub mod sessions;
 pub mod signatures;
 pub mod signing;
 pub mod tasks;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use entente_core::canonical::{Digest, sha256};
-use entente_core::keys::Presented;
+use entente_core::clock::{self, Timestamp};
+use entente_core::keys::{Key, Presented, Scope};
+use entente_core::principals::Kind;
+use entente_core::sessions::tokens;
 
 use super::caller::{Memory, unauthenticated};
 use super::keys::find_by_public_ids;
@@ -57,6 +60,62 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         ctx.grants.forget(&HashMap::from([(public_id, change)]));
     }
     if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated().into()) }
+}
+
+/// Tells whose token a session is opened with: a key, or one that somebody else has signed for a principal (contract 10).
+///
+/// # Errors
+/// [`entente_core::refusal::Code::Unauthenticated`], the same for every reason.
+pub async fn of_token(ctx: &Ctx, token: &str) -> Outcome<Arc<Grant>> {
+    let secret = ctx.settings.sessions.token_secret.as_ref();
+    match secret.and_then(|secret| tokens::vouched(token, &secret.0, ctx.now())) {
+        Some(vouched) => Ok(vouched_for(ctx, vouched.principal, vouched.expires_at)),
+        None => authenticate(ctx, token).await,
+    }
+}
+
+/// The grant of a key that is not presented: for who comes back to a session that it has opened. `None` when it opens
+/// nothing any more.
+///
+/// # Errors
+/// The database.
+pub(crate) async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
+    let mut connection = ctx.pool.acquire().await?;
+    let found = find_by_public_ids(&mut connection, &[public_id]).await?.pop();
+    let Some(found) = found.filter(|found| found.key.in_force(ctx.now())) else { return Ok(None) };
+    let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
+    // Remembered under what nobody can present, so that a revocation reaches it.
+    let nobodys = [ctx.chance.bits(), ctx.chance.bits()].map(u128::to_be_bytes).concat();
+    ctx.grants.remember(sha256(nobodys), &grant);
+    Ok(Some(grant))
+}
+
+/// The grant of a signed token that is not presented, by when it ends.
+pub(crate) fn until(ctx: &Ctx, principal: &str, end: &str) -> Option<Arc<Grant>> {
+    let end =
+        clock::parse(end).filter(|end| *end > ctx.now() && ctx.settings.sessions.token_secret.is_some())?;
+    Some(vouched_for(ctx, principal.to_owned(), end))
+}
+
+/// A grant for a principal that a signed token vouches for: it may submit and see jobs, and nothing else.
+fn vouched_for(ctx: &Ctx, principal: String, expires_at: Timestamp) -> Arc<Grant> {
+    let key = Key {
+        id: uuid::Uuid::nil().into(),
+        public_id: String::new(),
+        principal_id: principal.clone(),
+        label: Some("signed token".to_owned()),
+        scopes: vec![Scope::JobsRead, Scope::JobsWrite],
+        act_as: Vec::new(),
+        dialect: None,
+        rate_per_second: None,
+        created_by: principal,
+        created_at: ctx.now(),
+        expires_at: Some(expires_at),
+        revoked_at: None,
+        rotated_from: None,
+        last_used_at: None,
+    };
+    Arc::new(Grant::new(key, Kind::Agent, 0))
 }
 
 /// What to look a presented key up by; `None` when it cannot be a key of this server.

@@ -95,6 +95,8 @@ pub struct Settings {
     pub webhooks: WebhookSettings,
     /// What the operator says about jobs.
     pub jobs: jobs::JobSettings,
+    /// What the operator says about sessions.
+    pub sessions: sessions::SessionSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, heartbeats,
-    idempotency, jobs, keys, leases, pending, tasks, workers,
+    idempotency, jobs, keys, leases, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -57,11 +57,13 @@ pub enum Sweep {
     Webhooks,
     /// Credentials that somebody left, and values that nobody can ask for any more.
     Credentials,
+    /// Sessions whose window is over.
+    Sessions,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -80,6 +82,7 @@ impl Sweep {
         Self::Checkpoints,
         Self::Webhooks,
         Self::Credentials,
+        Self::Sessions,
     ];
 
     /// Its name in metrics and logs.
@@ -104,6 +107,7 @@ impl Sweep {
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
+            Self::Sessions => "sessions",
         }
     }
 
@@ -119,7 +123,7 @@ impl Sweep {
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses | Self::Webhooks | Self::Credentials => 20,
+            Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
             Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
         }
     }
@@ -148,6 +152,7 @@ impl Sweep {
             Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
             Self::Credentials => credentials::tidy(ctx, BATCH).await,
+            Self::Sessions => sessions::forget(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -14,6 +14,7 @@ mod output;
 mod principals;
 mod remote;
 mod run;
+mod stdio;
 mod tail;
 mod tasks;
 mod traces;
@@ -36,6 +37,8 @@ enum Command {
     Serve,
     /// Run a server for development: a private PostgreSQL, and a fresh key printed
     Dev(run::Dev),
+    #[command(name = "arcp-stdio")]
+    ArcpStdio(stdio::ArcpStdio),
     /// See the whole story end to end, on a server of its own
     Demo(demo::Demo),
     /// Bring the database's schema up to date
@@ -88,6 +91,7 @@ pub async fn run(arguments: Arguments) -> Done {
     match arguments.command {
         Command::Serve => run::serve().await,
         Command::Dev(dev) => run::dev(dev).await,
+        Command::ArcpStdio(stdio) => stdio.run().await,
         Command::Demo(demo) => demo.run().await,
         Command::Migrate => database::migrate().await,
         Command::Doctor => database::doctor().await,

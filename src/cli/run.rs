@@ -22,13 +22,36 @@ use crate::telemetry;
 pub struct Dev {
     /// Where to listen [default: `ENTENTE_BIND` or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
-    bind: Option<SocketAddr>,
+    pub(super) bind: Option<SocketAddr>,
     /// Where the private PostgreSQL keeps its data
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Make a principal with this literal key, for local use; may be repeated
     #[arg(long, value_name = "KIND:ID=SECRET", value_parser = parse_seed)]
     seed: Vec<Seed>,
+}
+
+impl Dev {
+    /// The configuration of such a server, and the keys that it begins with.
+    ///
+    /// # Errors
+    /// The environment's configuration is not usable; the keys would be known to others than the machine's own.
+    pub(super) fn settle(self) -> Result<(Config, Vec<Seed>), Failure> {
+        let mut config = Config::from_environment()?;
+        config.bind = self.bind.unwrap_or(config.bind);
+        config.data_dir = self.data_dir.or(config.data_dir);
+        // Whoever tries webhooks out has the receiver on the same machine.
+        config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
+        if !config.bind.ip().is_loopback() && !self.seed.is_empty() {
+            return Err(format!(
+                "seeded keys are for local use, and {} can be reached from elsewhere. Bind to {} or leave --seed out",
+                config.bind,
+                IpAddr::from([127, 0, 0, 1])
+            )
+            .into());
+        }
+        Ok((config, self.seed))
+    }
 }
 
 /// Reads KIND:ID=SECRET.
@@ -89,22 +112,10 @@ pub async fn serve() -> Done {
 
 /// Runs a server for development.
 pub async fn dev(arguments: Dev) -> Done {
-    let mut config = Config::from_environment()?;
-    config.bind = arguments.bind.unwrap_or(config.bind);
-    config.data_dir = arguments.data_dir.or(config.data_dir);
-    // Whoever tries webhooks out has the receiver on the same machine.
-    config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
-    if !config.bind.ip().is_loopback() && !arguments.seed.is_empty() {
-        return Err(format!(
-            "seeded keys are for local use, and {} can be reached from elsewhere. Bind to {} or leave --seed out",
-            config.bind,
-            IpAddr::from([127, 0, 0, 1])
-        )
-        .into());
-    }
+    let (config, seeds) = arguments.settle()?;
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
-    let (server, private) = start(config, arguments.seed, &mut signals).await?;
+    let (server, private) = start(config, seeds, &mut signals).await?;
     if let Some(new) = seeds::development(&server.ctx).await? {
         announce("A key for this run, which may do everything and act as anybody:", &new);
     }
@@ -169,8 +180,24 @@ async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T
 }
 
 /// Waits for SIGTERM or Ctrl-C, then stops everything in order. A second signal ends the process at once.
-async fn run(server: Server, private: Option<Private>, mut signals: Signals) -> Done {
-    keeping(private.as_ref(), signals.told()).await;
+async fn run(server: Server, private: Option<Private>, signals: Signals) -> Done {
+    run_until(server, private, signals, std::future::pending()).await
+}
+
+/// As [`run`], and no longer than something else takes.
+pub(super) async fn run_until(
+    server: Server,
+    private: Option<Private>,
+    mut signals: Signals,
+    done: impl Future<Output = ()>,
+) -> Done {
+    let over = async {
+        tokio::select! {
+            () = signals.told() => {}
+            () = done => {}
+        }
+    };
+    keeping(private.as_ref(), over).await;
     let stopped = async {
         server.stop().await;
         match private {

@@ -11,7 +11,7 @@ use super::error::Reply;
 use super::{Doors, json};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
-    config.service(alive).service(ready).service(metrics);
+    config.service(alive).service(ready).service(simple).service(metrics);
 }
 
 /// The state of the server.
@@ -32,6 +32,22 @@ struct Health {
 #[get("/healthz")]
 async fn alive() -> Reply {
     json(StatusCode::OK, &Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+}
+
+/// That the process is alive, in one word.
+#[derive(Debug, Serialize, ToSchema)]
+struct Simple {
+    /// True.
+    ok: bool,
+}
+
+/// Is the process alive?
+///
+/// As `/healthz`, in the form that ARCP's client libraries ask for.
+#[utoipa::path(tag = "server", security(()), responses((status = 200, description = "It is", body = Simple)))]
+#[get("/health")]
+async fn simple() -> Reply {
+    json(StatusCode::OK, &Simple { ok: true })
 }
 
 /// Should the server be sent requests?

@@ -62,6 +62,8 @@ pub use self::streams::Pace;
 use crate::app::Ctx;
 use crate::app::jobs::Works;
 use crate::app::sends::Sends;
+use crate::arcp::socket;
+use crate::shutdown::Tasks;
 use crate::telemetry::spans::Spans;
 
 /// What the door itself is limited to.
@@ -93,6 +95,8 @@ pub struct Doors {
     pub started: Instant,
     /// Cancelled when the server begins to drain: streams end so that they come back elsewhere.
     pub draining: CancellationToken,
+    /// Where conversations run that outlive their request.
+    pub tasks: Tasks,
     /// Whether the database answered when it was last asked.
     pub database_up: Arc<AtomicBool>,
     /// Requests that have come in, ever.
@@ -172,10 +176,12 @@ pub fn application(
         .app_data(doors)
         .app_data(web::PayloadConfig::new(limit))
         .configure(health::routes)
+        .configure(socket::routes)
         .service(scope("/api/v1").configure(api))
         .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))
         .split_for_parts();
-    app.configure(move |config| openapi::pages(config, &document))
+    app.route("/arcp/", web::get().to(socket::slashed))
+        .configure(move |config| openapi::pages(config, &document))
         .default_service(web::to(openapi::unknown))
         .wrap(from_fn(frontdoor::pass))
 }

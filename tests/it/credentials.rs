@@ -5,6 +5,7 @@ mod configuring;
 mod minting;
 mod revoking;
 mod rotating;
+mod sockets;
 mod stage;
 mod upstream;
 mod working;

@@ -7,6 +7,7 @@
 mod access;
 mod agents;
 mod arbitration;
+mod arcp_sessions;
 mod asks;
 mod audits;
 mod batches;

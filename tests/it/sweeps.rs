@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use entente::app::{
     Ctx, access, channels, checkpoints, credentials, deliveries, departures, heartbeats, idempotency, jobs,
-    leases, pending, tasks, workers,
+    leases, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_core::ids::IntentId;
 
 use crate::agents::registered;
+use crate::harness::socket::Socket;
 use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 
 /// How many things each preparation makes due.
@@ -71,6 +72,16 @@ async fn prepare(world: &World, sweep: Sweep) {
             sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
+        Sweep::Sessions => {
+            for _ in 0..DUE {
+                let mut socket = Socket::open(world, "key-of-agent.ada").await;
+                socket.say("session.bye", json!({})).await;
+                socket.closed().await;
+            }
+            // That they were left is noted behind their backs.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            world.clock.advance(3_600);
+        }
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -184,6 +195,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
         Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
         Sweep::Workers => "SELECT 5 - count(*) FROM workers",
+        Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
     }
 }
 
@@ -211,6 +223,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Jobs => jobs::pass_time(ctx, limit).await,
         Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
         Sweep::Workers => workers::tidy(ctx, limit).await,
+        Sweep::Sessions => sessions::forget(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

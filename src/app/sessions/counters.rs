@@ -7,6 +7,7 @@ use entente_core::ids::SessionId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::rows;
 use crate::app::Outcome;
 
 /// Where a session counts, while its row is locked.
@@ -43,14 +44,5 @@ pub(crate) async fn save(conn: &mut PgConnection, counters: &[(SessionId, i64)])
     if counters.is_empty() {
         return Ok(());
     }
-    let (ids, seqs): (Vec<Uuid>, Vec<i64>) = counters.iter().map(|(id, seq)| (id.uuid(), *seq)).unzip();
-    sqlx::query!(
-        "-- sessions::save_counters
-         UPDATE sessions s SET last_seq = c.seq FROM UNNEST($1::uuid[], $2::bigint[]) AS c (id, seq) WHERE s.id = c.id",
-        &ids,
-        &seqs
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+    rows::count(conn, counters).await
 }

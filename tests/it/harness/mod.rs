@@ -6,6 +6,7 @@ mod cluster;
 mod hooks;
 pub mod process;
 mod receiver;
+pub mod socket;
 mod stream;
 
 use std::net::SocketAddr;

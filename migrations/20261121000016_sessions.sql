@@ -1,0 +1,8 @@
+-- What a session needs besides its numbers: how it is written, and by whose word it was let in.
+
+ALTER TABLE sessions
+    -- Whether its frames are lines on stdio, which are short: larger chunks are cut, and counted on from there.
+    ADD COLUMN lines boolean NOT NULL DEFAULT false,
+    -- What it was opened with: `key:` and a key's public part, or `until:` and when a signed token ends. A `session.resume`
+    -- presents nothing but the resume token, and gets in as who opened the session, for as long as that still opens.
+    ADD COLUMN opened_by text NOT NULL DEFAULT '';

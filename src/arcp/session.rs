@@ -1,0 +1,450 @@
+//! A conversation: what is heard goes to the session's machine, what it asks to the deeds, what it says to the client. One task
+//! per session, without queues: events are read from where the client is when there is room to send them.
+
+use std::collections::{HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use entente_core::ids::{JobId, SessionId};
+use entente_core::sessions::dialogue::{Answer, Ask, Closing, Do, Opened, Terms};
+use entente_core::sessions::machine::Machine;
+use entente_core::sessions::{Delivery, Moment};
+use futures_util::StreamExt as _;
+use futures_util::stream::{FuturesOrdered, FuturesUnordered};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::asking::{Desk, Done, Inside, enter, refusal};
+use super::{Ear, Ending, Heard, Line, Mouth};
+use crate::app::sessions::{self, Batch, Since};
+use crate::app::{AppError, Outcome};
+use crate::feed::{Listener, Touch};
+use crate::http::Doors;
+
+/// Requests of one session that are under way at once; the next are read when one of them is answered.
+const UNDER_WAY: usize = 256;
+/// How long a client may take to say who it is.
+const HELLO: Duration = Duration::from_secs(30);
+/// How long one frame may wait for room: who takes nothing for so long resumes when it can (§14).
+const STALL: Duration = Duration::from_mins(1);
+/// How long to wait before what could not be read is read again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What has happened.
+enum Step {
+    Heard(Heard),
+    Done(Done),
+    Read(Outcome<Batch>),
+    Acked,
+    Rung,
+    Time,
+    Void,
+    Draining,
+}
+
+/// A conversation as it goes on.
+struct Talk {
+    doors: Arc<Doors>,
+    line: Line,
+    machine: Machine,
+    began: Instant,
+    /// Whether nothing more will be heard.
+    deaf: bool,
+    desk: Option<Desk>,
+    listener: Listener,
+    /// Answered in the order in which they were asked: some clients tell their jobs by nothing else (contract 4.3).
+    submits: FuturesOrdered<Pending<Done>>,
+    /// Answered whenever they can be.
+    others: FuturesUnordered<Pending<Done>>,
+    /// Done one after the other, because each may take back what the one before has done.
+    follows: VecDeque<Pending<Done>>,
+    followed: HashSet<JobId>,
+    reading: Option<Pending<Outcome<Batch>>>,
+    /// What was read, and the machine's mark of that moment.
+    held: Option<(u64, VecDeque<Delivery>)>,
+    /// Up to where it was read.
+    read_seq: i64,
+    /// Whether something may have happened since.
+    stale: bool,
+    acking: Option<Pending<()>>,
+    acked: Option<i64>,
+    keep_at: Instant,
+    active_at: Instant,
+    again_at: Option<Instant>,
+}
+
+/// Carries on a conversation until it ends.
+pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, mut mouth: impl Mouth) {
+    let mut talk = Talk::new(doors, line);
+    let ending = loop {
+        let step = talk.next(&mut ear).await;
+        match talk.take(step, &mut mouth).await {
+            Some(ending) => break ending,
+            None => talk.look(),
+        }
+    };
+    let _too_slow = timeout(STALL, mouth.end(ending)).await;
+    // What comes once is not carried along all the time.
+    Box::pin(talk.leave()).await;
+}
+
+/// The future, if there is one; else nothing ever.
+async fn maybe<T>(future: Option<&mut Pending<T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn voided(desk: Option<&Desk>) {
+    match desk {
+        Some(desk) => desk.caller.grant.voided().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Talk {
+    fn new(doors: Arc<Doors>, line: Line) -> Self {
+        let settings = &doors.ctx.settings.sessions;
+        let terms = Terms {
+            version: env!("CARGO_PKG_VERSION"),
+            heartbeat: settings.heartbeat,
+            resume_window: settings.resume_window,
+            offered: sessions::offered(&doors.ctx),
+            dialect: line.dialect,
+            lines: line.lines,
+        };
+        let began = Instant::now();
+        // Every frame names a session, also those before there is one (contract 3).
+        let id = SessionId::mint(doors.ctx.now(), &*doors.ctx.chance);
+        Self {
+            line,
+            machine: Machine::new(terms, id, Duration::ZERO),
+            began,
+            deaf: false,
+            desk: None,
+            listener: doors.ctx.feed.bells().listener(),
+            submits: FuturesOrdered::new(),
+            others: FuturesUnordered::new(),
+            follows: VecDeque::new(),
+            followed: HashSet::new(),
+            reading: None,
+            held: None,
+            read_seq: 0,
+            stale: false,
+            acking: None,
+            acked: None,
+            keep_at: began + HELLO,
+            active_at: began,
+            again_at: None,
+            doors,
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.submits.len() + self.others.len() + self.follows.len()
+    }
+
+    /// Waits for whatever happens first.
+    async fn next(&mut self, ear: &mut impl Ear) -> Step {
+        let listens = self.machine.listens() && self.under_way() < UNDER_WAY && !self.deaf;
+        let tick = self.machine.next_tick().map(|tick| self.began + tick);
+        let wake =
+            [tick, Some(self.keep_at), self.again_at].into_iter().flatten().min().unwrap_or(self.keep_at);
+        let draining = self.doors.draining.clone();
+        tokio::select! {
+            Some(done) = self.submits.next() => Step::Done(done),
+            Some(done) = self.others.next() => Step::Done(done),
+            done = maybe(self.follows.front_mut()) => {
+                self.follows.pop_front();
+                Step::Done(done)
+            }
+            batch = maybe(self.reading.as_mut()) => {
+                self.reading = None;
+                Step::Read(batch)
+            }
+            () = maybe(self.acking.as_mut()) => {
+                self.acking = None;
+                Step::Acked
+            }
+            heard = ear.hear(), if listens => Step::Heard(heard),
+            () = self.listener.rung() => Step::Rung,
+            () = sleep_until(wake) => Step::Time,
+            () = voided(self.desk.as_ref()) => Step::Void,
+            () = draining.cancelled() => Step::Draining,
+        }
+    }
+
+    /// Takes a step: tells the machine, and does what it says. `Some` when that was the last one.
+    async fn take(&mut self, step: Step, mouth: &mut impl Mouth) -> Option<Ending> {
+        let doing = match step {
+            Step::Heard(Heard::Text(text)) => self.machine.hear(self.moment(&self.chance()), &text),
+            Step::Heard(Heard::Noise(why)) => self.machine.hear_noise(self.moment(&self.chance()), why),
+            Step::Heard(Heard::Broken(why)) => {
+                let doing = self.machine.hear_noise(self.moment(&self.chance()), why);
+                return self.act(doing, mouth).await.or(Some(Ending::Broken));
+            }
+            Step::Heard(Heard::Ping(ping)) => {
+                return if mouth.pong(&ping).await { None } else { Some(Ending::Gone) };
+            }
+            Step::Heard(Heard::Breath) => Vec::new(),
+            // What came through a pipe before it was closed is answered.
+            Step::Heard(Heard::Gone) if self.line.lines => {
+                self.deaf = true;
+                Vec::new()
+            }
+            Step::Heard(Heard::Gone) => return Some(Ending::Gone),
+            Step::Done(Done::Kept(false)) => return Some(Ending::Taken),
+            Step::Done(Done::Idle(true)) => return Some(Ending::Idle),
+            Step::Done(done) => self.hear_of(done),
+            Step::Read(Ok(batch)) if !batch.current => return Some(Ending::Taken),
+            Step::Read(batch) => {
+                self.hold(batch);
+                Vec::new()
+            }
+            Step::Acked => {
+                self.acknowledge();
+                Vec::new()
+            }
+            Step::Rung => {
+                self.stale = true;
+                Vec::new()
+            }
+            Step::Time => match self.pass_time() {
+                Ok(doing) => doing,
+                Err(ending) => return Some(ending),
+            },
+            Step::Void => return Some(Ending::Refused),
+            Step::Draining => return Some(Ending::Restart),
+        };
+        if let Some(ending) = self.act(doing, mouth).await {
+            return Some(ending);
+        }
+        if self.deaf && self.under_way() == 0 {
+            return Some(Ending::Gone);
+        }
+        self.deliver(mouth).await
+    }
+
+    fn chance(&self) -> Arc<dyn entente_core::ids::Chance> {
+        Arc::clone(&self.doors.ctx.chance)
+    }
+
+    fn moment<'a>(&self, chance: &'a Arc<dyn entente_core::ids::Chance>) -> Moment<'a> {
+        Moment { at: self.began.elapsed(), now: self.doors.ctx.now(), chance: &**chance }
+    }
+
+    /// Sends and asks what the machine says.
+    async fn act(&mut self, doing: Vec<Do>, mouth: &mut impl Mouth) -> Option<Ending> {
+        for what in doing {
+            match what {
+                Do::Send(frame) => match timeout(STALL, mouth.say(frame)).await {
+                    Ok(true) => {}
+                    Ok(false) | Err(_) => return Some(Ending::Gone),
+                },
+                Do::Ask(ask) => self.ask(ask),
+                Do::Close(Closing::Done) => return Some(Ending::Done),
+                Do::Close(Closing::Refused) => return Some(Ending::Refused),
+                Do::Close(Closing::Silent) => return Some(Ending::Silent),
+            }
+        }
+        None
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.active_at = Instant::now();
+        if let Ask::Open { request, hello, dialect, features } = ask {
+            let (doors, line) = (Arc::clone(&self.doors), self.line);
+            self.others.push(Box::pin(async move {
+                match enter(&doors, line, &hello, dialect, features).await {
+                    Ok(inside) => Done::Entered(request, Box::new(inside)),
+                    Err(failure) => Done::Answer(request, Answer::Refused(refusal(failure), None), None),
+                }
+            }));
+            return;
+        }
+        let Some(desk) = self.desk.clone() else { return };
+        match ask {
+            Ask::Open { .. } => {}
+            Ask::Submit { request, submit, trace_id } => {
+                self.submits.push_back(Box::pin(desk.submit(request, *submit, trace_id)));
+            }
+            Ask::Cancel { request, job_id, reason } => {
+                self.others.push(Box::pin(desk.cancel(request, job_id, reason)));
+            }
+            Ask::List { request, list } => {
+                let most = self.machine.most();
+                self.others.push(Box::pin(desk.list(request, *list, most)));
+            }
+            Ask::Subscribe { request, job_id, history, from } => {
+                let since = if history { Since::After(from) } else { Since::Now };
+                self.follows.push_back(Box::pin(desk.subscribe(request, job_id, since)));
+            }
+            Ask::Unsubscribe { job_id } => self.follows.push_back(Box::pin(desk.unsubscribe(job_id))),
+            Ask::Press { job_id, lag } => self.others.push(Box::pin(desk.press(job_id, lag))),
+            Ask::Acked(seq) => {
+                self.acked = Some(seq);
+                self.acknowledge();
+            }
+        }
+    }
+
+    /// Notes what the client has processed: one note at a time, the latest.
+    fn acknowledge(&mut self) {
+        if self.acking.is_some() {
+            return;
+        }
+        if let (Some(seq), Some(desk)) = (self.acked.take(), self.desk.clone()) {
+            self.acking = Some(Box::pin(desk.acked(seq)));
+        }
+    }
+
+    /// Tells the machine what came of something that it asked.
+    fn hear_of(&mut self, done: Done) -> Vec<Do> {
+        let chance = self.chance();
+        match done {
+            Done::Entered(request, inside) => {
+                let answer = self.let_in(*inside);
+                self.machine.answer(self.moment(&chance), &request, answer)
+            }
+            Done::Answer(request, answer, followed) => {
+                if let Some(job) = followed {
+                    self.listen_for(job);
+                }
+                self.machine.answer(self.moment(&chance), &request, answer)
+            }
+            Done::Unfollowed(job) => {
+                self.followed.remove(&job);
+                self.listener.remove(&Touch::Job(job));
+                Vec::new()
+            }
+            Done::Kept(_) | Done::Idle(_) | Done::Nothing => Vec::new(),
+        }
+    }
+
+    fn listen_for(&mut self, job: JobId) {
+        self.listener.add(Touch::Job(job));
+        self.followed.insert(job);
+        // Whatever happened before is found by looking, whatever happens from now on is rung for.
+        self.stale = true;
+    }
+
+    fn let_in(&mut self, inside: Inside) -> Answer {
+        let Inside { caller, entered, agents, last_seq, follows } = inside;
+        self.listener.add(Touch::Session(entered.id));
+        follows.into_iter().for_each(|job| self.listen_for(job));
+        self.stale = true;
+        // Where chunks are cut, numbers come from counting again.
+        self.read_seq = if entered.lines { 0 } else { last_seq };
+        self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
+        let opened = Opened {
+            session_id: entered.id,
+            dialect: entered.dialect,
+            features: entered.features,
+            resume_token: entered.token.clone(),
+            agents,
+            last_seq,
+            acked: entered.acked,
+            lines: entered.lines,
+        };
+        self.desk = Some(Desk { doors: Arc::clone(&self.doors), caller, entered: Arc::new(entered) });
+        Answer::Opened(Box::new(opened))
+    }
+
+    /// Keeps what was read until it may be delivered.
+    fn hold(&mut self, batch: Outcome<Batch>) {
+        match batch {
+            Ok(batch) => {
+                self.stale |= batch.more;
+                if let Some(last) = batch.events.last() {
+                    self.read_seq = last.event_seq;
+                    self.held = Some((self.machine.mark(), batch.events.into()));
+                }
+            }
+            Err(failure) => {
+                if !matches!(failure, AppError::Unavailable(_)) {
+                    tracing::error!(error = %failure, "a session's events could not be read");
+                }
+                self.again_at = Some(Instant::now() + AGAIN);
+            }
+        }
+    }
+
+    /// Delivers what is held, if nothing has to come before it.
+    async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
+        let (mark, events) = self.held.as_mut()?;
+        if !self.machine.may_deliver(*mark) {
+            return None;
+        }
+        let events = std::mem::take(events);
+        self.held = None;
+        self.active_at = Instant::now();
+        for event in events {
+            let chance = self.chance();
+            let doing = self.machine.deliver(self.moment(&chance), event);
+            if let Some(ending) = self.act(doing, mouth).await {
+                return Some(ending);
+            }
+        }
+        None
+    }
+
+    /// Begins to read what may have happened, when there is room for it.
+    fn look(&mut self) {
+        if !self.stale || self.reading.is_some() || self.held.is_some() || self.again_at.is_some() {
+            return;
+        }
+        let Some(desk) = self.desk.clone() else { return };
+        self.stale = false;
+        self.reading = Some(Box::pin(desk.read(self.read_seq, !self.followed.is_empty())));
+    }
+
+    /// What is due: heartbeats, fences, the session's life, a second attempt.
+    fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
+        let now = Instant::now();
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.again_at = None;
+            self.stale = true;
+        }
+        if self.keep_at <= now {
+            let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
+            if desk.caller.require_key(self.doors.ctx.now()).is_err() {
+                return Err(Ending::Refused);
+            }
+            let settings = &self.doors.ctx.settings.sessions;
+            self.keep_at = now + settings.resume_window / 4;
+            self.others.push(Box::pin(desk.clone().keep()));
+            if now.duration_since(self.active_at) >= settings.idle {
+                self.others.push(Box::pin(desk.rest()));
+            }
+        }
+        let chance = self.chance();
+        Ok(self.machine.tick(self.moment(&chance)))
+    }
+
+    /// Notes that the connection is over: the session's window begins.
+    async fn leave(mut self) {
+        let Some(desk) = self.desk.take() else {
+            // It may be about to be let in.
+            while let Some(done) = self.others.next().await {
+                if let Done::Entered(_, inside) = done {
+                    let entered = &inside.entered;
+                    let _counted = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await;
+                }
+            }
+            return;
+        };
+        if let Some(acking) = self.acking.take() {
+            acking.await;
+        }
+        if let Some(seq) = self.acked.take() {
+            desk.clone().acked(seq).await;
+        }
+        let entered = &desk.entered;
+        if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
+            tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
+        }
+    }
+}

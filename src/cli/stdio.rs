@@ -1,0 +1,55 @@
+//! `entente arcp-stdio`: one ARCP session over stdin and stdout, for a client that starts its server as a child process. The
+//! server is a whole one, as `entente dev` runs it: workers and others reach it over HTTP meanwhile.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use clap::Args;
+use entente_core::sessions::dialects::Dialect;
+
+use super::run::{Dev, Signals, run_until, start};
+use super::{Done, Failure};
+use crate::app::seeds;
+use crate::arcp;
+use crate::telemetry;
+
+/// Serve one ARCP session over stdin and stdout, and HTTP besides; ends with its input
+#[derive(Debug, Args)]
+pub struct ArcpStdio {
+    #[command(flatten)]
+    server: Dev,
+    /// Whose shapes to write in: strict, python, ts, go or legacy [default: as the first frame shows]
+    #[arg(long, value_name = "DIALECT", value_parser = parse_dialect)]
+    dialect: Option<Dialect>,
+}
+
+fn parse_dialect(text: &str) -> Result<Dialect, String> {
+    Dialect::parse(text).ok_or_else(|| "must be strict, python, ts, go or legacy".to_owned())
+}
+
+impl ArcpStdio {
+    pub(super) async fn run(mut self) -> Done {
+        // Several clients may each have a server of its own.
+        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        self.server.bind = self.server.bind.or(Some(anywhere));
+        let (config, given) = self.server.settle()?;
+        telemetry::init(&config);
+        let mut signals = Signals::listen()?;
+        let seeded = !given.is_empty();
+        let (server, private) = start(config, given, &mut signals).await?;
+        if !seeded {
+            announce(&server.ctx).await?;
+        }
+        // Nothing but envelopes goes to stdout.
+        eprintln!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address);
+        let session = Box::pin(arcp::stdio::run(server.doors.clone().into_inner(), self.dialect));
+        run_until(server, private, signals, session).await
+    }
+}
+
+async fn announce(ctx: &crate::app::Ctx) -> Result<(), Failure> {
+    let made = seeds::development(ctx).await?;
+    if let Some(secret) = made.and_then(|made| made.secret) {
+        eprintln!("A key for this run, which may do everything and act as anybody: {}", secret.0);
+    }
+    Ok(())
+}

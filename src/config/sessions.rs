@@ -1,0 +1,39 @@
+//! What is configured about sessions (ARCP §6).
+
+use std::time::Duration;
+
+use entente_core::sessions::features::Features;
+
+use super::Reader;
+use crate::app::sessions::{SessionSettings, TokenSecret};
+
+/// Characters of a secret at the least: what is shorter can be guessed.
+const SECRET: usize = 16;
+
+impl Reader<'_> {
+    pub(super) fn sessions(&mut self) -> SessionSettings {
+        let secret = self.text("ENTENTE_ARCP_TOKEN_SECRET");
+        if secret.as_ref().is_some_and(|secret| secret.len() < SECRET) {
+            // The value is a secret, and in no message.
+            self.faults.push(format!("ENTENTE_ARCP_TOKEN_SECRET: must have at least {SECRET} characters"));
+        }
+        let hours = self.parsed("ENTENTE_ARCP_IDLE_HOURS", 24_u64, "a number of hours from 1 to 8760", |n| {
+            (1..=8_760).contains(n)
+        });
+        SessionSettings {
+            heartbeat: self.seconds("ENTENTE_ARCP_HEARTBEAT_SECONDS", 30, 3_600).max(Duration::from_secs(1)),
+            resume_window: self
+                .seconds("ENTENTE_ARCP_RESUME_SECONDS", 600, 86_400)
+                .max(Duration::from_secs(1)),
+            per_principal: self.parsed(
+                "ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL",
+                1_000,
+                "a number from 1 to 1000000",
+                |n| (1..=1_000_000).contains(n),
+            ),
+            idle: Duration::from_secs(hours * 3_600),
+            token_secret: secret.map(TokenSecret),
+            offered: Features::all(),
+        }
+    }
+}
