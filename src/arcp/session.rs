@@ -1,5 +1,7 @@
 //! A conversation: what is heard goes to the session's machine, what it asks to the deeds, what it says to the client. One task
-//! per session, without queues: events are read from where the client is when there is room to send them.
+//! per session, without queues: events are read from where the client is when there is room to send them (`session/flow.rs`).
+
+mod flow;
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
@@ -7,17 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entente_core::ids::{JobId, SessionId};
-use entente_core::sessions::dialogue::{Answer, Ask, Closing, Do, Opened, Terms};
+use entente_core::sessions::dialogue::{Answer, Ask, Closing, Do, Terms};
 use entente_core::sessions::machine::Machine;
 use entente_core::sessions::{Delivery, Moment};
 use futures_util::StreamExt as _;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::asking::{Desk, Done, Inside, enter, refusal};
+use super::asking::{Desk, Done, enter, refusal};
 use super::{Ear, Ending, Heard, Line, Mouth};
-use crate::app::sessions::{self, Batch, Since};
-use crate::app::{AppError, Outcome};
+use crate::app::Outcome;
+use crate::app::sessions::{Batch, Since};
 use crate::feed::{Listener, Touch};
 use crate::http::Doors;
 
@@ -71,6 +73,9 @@ struct Talk {
     acking: Option<Pending<()>>,
     acked: Option<i64>,
     keep_at: Instant,
+    /// Whether it is not known yet that the client has the welcome of a session that it took up again, and with it its new
+    /// token.
+    unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
 }
@@ -137,6 +142,7 @@ impl Talk {
             acking: None,
             acked: None,
             keep_at: began + HELLO,
+            unheard: false,
             active_at: began,
             again_at: None,
             doors,
@@ -179,6 +185,8 @@ impl Talk {
 
     /// Takes a step: tells the machine, and does what it says. `Some` when that was the last one.
     async fn take(&mut self, step: Step, mouth: &mut impl Mouth) -> Option<Ending> {
+        self.note_life(&step);
+        let entered = matches!(step, Step::Done(Done::Entered(..)));
         let doing = match step {
             Step::Heard(Heard::Text(text)) => self.machine.hear(self.moment(&self.chance()), &text),
             Step::Heard(Heard::Noise(why)) => self.machine.hear_noise(self.moment(&self.chance()), why),
@@ -221,6 +229,9 @@ impl Talk {
         };
         if let Some(ending) = self.act(doing, mouth).await {
             return Some(ending);
+        }
+        if entered && self.unheard && !mouth.ping().await {
+            return Some(Ending::Gone);
         }
         if self.deaf && self.under_way() == 0 {
             return Some(Ending::Gone);
@@ -321,130 +332,6 @@ impl Talk {
                 Vec::new()
             }
             Done::Kept(_) | Done::Idle(_) | Done::Nothing => Vec::new(),
-        }
-    }
-
-    fn listen_for(&mut self, job: JobId) {
-        self.listener.add(Touch::Job(job));
-        self.followed.insert(job);
-        // Whatever happened before is found by looking, whatever happens from now on is rung for.
-        self.stale = true;
-    }
-
-    fn let_in(&mut self, inside: Inside) -> Answer {
-        let Inside { caller, entered, agents, last_seq, follows } = inside;
-        self.listener.add(Touch::Session(entered.id));
-        follows.into_iter().for_each(|job| self.listen_for(job));
-        self.stale = true;
-        // Where chunks are cut, numbers come from counting again.
-        self.read_seq = if entered.lines { 0 } else { last_seq };
-        self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
-        let opened = Opened {
-            session_id: entered.id,
-            dialect: entered.dialect,
-            features: entered.features,
-            resume_token: entered.token.clone(),
-            agents,
-            last_seq,
-            acked: entered.acked,
-            lines: entered.lines,
-        };
-        self.desk = Some(Desk { doors: Arc::clone(&self.doors), caller, entered: Arc::new(entered) });
-        Answer::Opened(Box::new(opened))
-    }
-
-    /// Keeps what was read until it may be delivered.
-    fn hold(&mut self, batch: Outcome<Batch>) {
-        match batch {
-            Ok(batch) => {
-                self.stale |= batch.more;
-                if let Some(last) = batch.events.last() {
-                    self.read_seq = last.event_seq;
-                    self.held = Some((self.machine.mark(), batch.events.into()));
-                }
-            }
-            Err(failure) => {
-                if !matches!(failure, AppError::Unavailable(_)) {
-                    tracing::error!(error = %failure, "a session's events could not be read");
-                }
-                self.again_at = Some(Instant::now() + AGAIN);
-            }
-        }
-    }
-
-    /// Delivers what is held, if nothing has to come before it.
-    async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
-        let (mark, events) = self.held.as_mut()?;
-        if !self.machine.may_deliver(*mark) {
-            return None;
-        }
-        let events = std::mem::take(events);
-        self.held = None;
-        self.active_at = Instant::now();
-        for event in events {
-            let chance = self.chance();
-            let doing = self.machine.deliver(self.moment(&chance), event);
-            if let Some(ending) = self.act(doing, mouth).await {
-                return Some(ending);
-            }
-        }
-        None
-    }
-
-    /// Begins to read what may have happened, when there is room for it.
-    fn look(&mut self) {
-        if !self.stale || self.reading.is_some() || self.held.is_some() || self.again_at.is_some() {
-            return;
-        }
-        let Some(desk) = self.desk.clone() else { return };
-        self.stale = false;
-        self.reading = Some(Box::pin(desk.read(self.read_seq, !self.followed.is_empty())));
-    }
-
-    /// What is due: heartbeats, fences, the session's life, a second attempt.
-    fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
-        let now = Instant::now();
-        if self.again_at.is_some_and(|at| at <= now) {
-            self.again_at = None;
-            self.stale = true;
-        }
-        if self.keep_at <= now {
-            let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
-            if desk.caller.require_key(self.doors.ctx.now()).is_err() {
-                return Err(Ending::Refused);
-            }
-            let settings = &self.doors.ctx.settings.sessions;
-            self.keep_at = now + settings.resume_window / 4;
-            self.others.push(Box::pin(desk.clone().keep()));
-            if now.duration_since(self.active_at) >= settings.idle {
-                self.others.push(Box::pin(desk.rest()));
-            }
-        }
-        let chance = self.chance();
-        Ok(self.machine.tick(self.moment(&chance)))
-    }
-
-    /// Notes that the connection is over: the session's window begins.
-    async fn leave(mut self) {
-        let Some(desk) = self.desk.take() else {
-            // It may be about to be let in.
-            while let Some(done) = self.others.next().await {
-                if let Done::Entered(_, inside) = done {
-                    let entered = &inside.entered;
-                    let _counted = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await;
-                }
-            }
-            return;
-        };
-        if let Some(acking) = self.acking.take() {
-            acking.await;
-        }
-        if let Some(seq) = self.acked.take() {
-            desk.clone().acked(seq).await;
-        }
-        let entered = &desk.entered;
-        if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
-            tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
         }
     }
 }

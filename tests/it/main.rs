@@ -54,3 +54,4 @@ mod tasks;
 mod traces;
 mod unauthorized;
 mod webhooks;
+mod worker;

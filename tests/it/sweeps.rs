@@ -72,16 +72,7 @@ async fn prepare(world: &World, sweep: Sweep) {
             sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
-        Sweep::Sessions => {
-            for _ in 0..DUE {
-                let mut socket = Socket::open(world, "key-of-agent.ada").await;
-                socket.say("session.bye", json!({})).await;
-                socket.closed().await;
-            }
-            // That they were left is noted behind their backs.
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            world.clock.advance(3_600);
-        }
+        Sweep::Sessions => prepare_sessions(world).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -141,6 +132,18 @@ async fn prepare_work(world: &World, sweep: Sweep) {
         }
         _ => unreachable!("it is prepared elsewhere"),
     }
+}
+
+/// As [`prepare`], with sessions that were left.
+async fn prepare_sessions(world: &World) {
+    for _ in 0..DUE {
+        let mut socket = Socket::open(world, "key-of-agent.ada").await;
+        socket.say("session.bye", json!({})).await;
+        socket.closed().await;
+    }
+    // That they were left is noted behind their backs.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.clock.advance(3_600);
 }
 
 /// As [`prepare`], with jobs.

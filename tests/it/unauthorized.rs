@@ -7,8 +7,8 @@ use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
 use crate::identities::{key, register};
 
-/// Operations that say nothing about anybody and need no key.
-const OPEN: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/api/v1/server/keys"];
+/// Operations that say nothing about anybody and need no key. At `/arcp` the first frame has it (`arcp_sessions.rs`).
+const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/server/keys", "/arcp"];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.

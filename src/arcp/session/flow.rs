@@ -1,0 +1,153 @@
+//! How events flow to a client: what is listened for, read, held back and delivered, and what time makes due.
+
+use std::sync::Arc;
+
+use entente_core::ids::JobId;
+use entente_core::sessions::dialogue::{Answer, Do, Opened};
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+
+use super::super::asking::{Desk, Done, Inside};
+use super::super::{Ending, Heard, Mouth};
+use super::{AGAIN, Step, Talk};
+use crate::app::sessions::{self, Batch};
+use crate::app::{AppError, Outcome};
+use crate::feed::Touch;
+
+impl Talk {
+    pub(super) fn listen_for(&mut self, job: JobId) {
+        self.listener.add(Touch::Job(job));
+        self.followed.insert(job);
+        // Whatever happened before is found by looking, whatever happens from now on is rung for.
+        self.stale = true;
+    }
+
+    pub(super) fn let_in(&mut self, inside: Inside) -> Answer {
+        let Inside { caller, entered, agents, last_seq, follows } = inside;
+        self.listener.add(Touch::Session(entered.id));
+        follows.into_iter().for_each(|job| self.listen_for(job));
+        self.stale = true;
+        // Where chunks are cut, numbers come from counting again.
+        self.read_seq = if entered.lines { 0 } else { last_seq };
+        self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
+        self.unheard = entered.connection > 1;
+        let opened = Opened {
+            session_id: entered.id,
+            dialect: entered.dialect,
+            features: entered.features,
+            resume_token: entered.token.clone(),
+            agents,
+            last_seq,
+            acked: entered.acked,
+            lines: entered.lines,
+        };
+        self.desk = Some(Desk { doors: Arc::clone(&self.doors), caller, entered: Arc::new(entered) });
+        Answer::Opened(Box::new(opened))
+    }
+
+    /// Notes the first sign of life after the welcome of a session that was taken up again: the client has its new token, and
+    /// the one before opens nothing any more.
+    pub(super) fn note_life(&mut self, step: &Step) {
+        let alive =
+            matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
+        if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
+            self.unheard = false;
+            self.others.push(Box::pin(desk.keep()));
+        }
+    }
+
+    /// Keeps what was read until it may be delivered.
+    pub(super) fn hold(&mut self, batch: Outcome<Batch>) {
+        match batch {
+            Ok(batch) => {
+                self.stale |= batch.more;
+                if let Some(last) = batch.events.last() {
+                    self.read_seq = last.event_seq;
+                    self.held = Some((self.machine.mark(), batch.events.into()));
+                }
+            }
+            Err(failure) => {
+                if !matches!(failure, AppError::Unavailable(_)) {
+                    tracing::error!(error = %failure, "a session's events could not be read");
+                }
+                self.again_at = Some(Instant::now() + AGAIN);
+            }
+        }
+    }
+
+    /// Delivers what is held, if nothing has to come before it.
+    pub(super) async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
+        let (mark, events) = self.held.as_mut()?;
+        if !self.machine.may_deliver(*mark) {
+            return None;
+        }
+        let events = std::mem::take(events);
+        self.held = None;
+        self.active_at = Instant::now();
+        for event in events {
+            let chance = self.chance();
+            let doing = self.machine.deliver(self.moment(&chance), event);
+            if let Some(ending) = self.act(doing, mouth).await {
+                return Some(ending);
+            }
+        }
+        None
+    }
+
+    /// Begins to read what may have happened, when there is room for it.
+    pub(super) fn look(&mut self) {
+        if !self.stale || self.reading.is_some() || self.held.is_some() || self.again_at.is_some() {
+            return;
+        }
+        let Some(desk) = self.desk.clone() else { return };
+        self.stale = false;
+        self.reading = Some(Box::pin(desk.read(self.read_seq, !self.followed.is_empty())));
+    }
+
+    /// What is due: heartbeats, fences, the session's life, a second attempt.
+    pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
+        let now = Instant::now();
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.again_at = None;
+            self.stale = true;
+        }
+        if self.keep_at <= now {
+            let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
+            if desk.caller.require_key(self.doors.ctx.now()).is_err() {
+                return Err(Ending::Refused);
+            }
+            let settings = &self.doors.ctx.settings.sessions;
+            self.keep_at = now + settings.resume_window / 4;
+            self.others.push(Box::pin(desk.clone().keep()));
+            if now.duration_since(self.active_at) >= settings.idle {
+                self.others.push(Box::pin(desk.rest()));
+            }
+        }
+        let chance = self.chance();
+        Ok(self.machine.tick(self.moment(&chance)))
+    }
+
+    /// Notes that the connection is over: the session's window begins.
+    pub(super) async fn leave(mut self) {
+        let Some(desk) = self.desk.take() else {
+            // It may be about to be let in.
+            while let Some(done) = self.others.next().await {
+                if let Done::Entered(_, inside) = done {
+                    let entered = &inside.entered;
+                    let _counted = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await;
+                }
+            }
+            return;
+        };
+        if let Some(acking) = self.acking.take() {
+            acking.await;
+        }
+        if let Some(seq) = self.acked.take() {
+            desk.clone().acked(seq).await;
+        }
+        let entered = &desk.entered;
+        if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
+            tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
+        }
+    }
+}
