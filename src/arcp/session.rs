@@ -117,7 +117,7 @@ impl Talk {
             version: env!("CARGO_PKG_VERSION"),
             heartbeat: settings.heartbeat,
             resume_window: settings.resume_window,
-            offered: settings.offered,
+            offered: sessions::offered(&doors.ctx),
             dialect: line.dialect,
             lines: line.lines,
         };

@@ -186,3 +186,15 @@ pub(super) async fn forget(conn: &mut PgConnection, gone: &[ReservationId]) -> O
         .await?;
     Ok(())
 }
+
+/// Forgets the counters of jobs that are no more.
+pub(super) async fn drop_all(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()> {
+    sqlx::query!(
+        "-- job_budgets::drop
+         DELETE FROM job_budgets WHERE job_id = ANY($1)",
+        ids
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
