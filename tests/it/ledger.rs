@@ -5,6 +5,7 @@
 //! `make soak` runs it for 200 kills: `ENTENTE_KILLS=200`.
 
 mod hooks;
+mod jobs;
 mod readers;
 
 use std::collections::HashMap;
