@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Parser as _;
-use entente::cli::{Arguments, run};
+use entente::cli::{Arguments, Ended, run};
 use mimalloc::MiMalloc;
 
 /// A request allocates some dozens of times on one thread and frees on another; the system's allocator took an eighth of
@@ -35,7 +35,8 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("entente: {e}");
-            std::process::ExitCode::FAILURE
+            let code = e.downcast_ref::<Ended>().map(|ended| ended.code);
+            code.map_or(std::process::ExitCode::FAILURE, std::process::ExitCode::from)
         }
     }
 }

@@ -116,6 +116,7 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
         features: arrival.features.unwrap_or_default(),
         dialect: arrival.dialect.unwrap_or_default(),
         token: sha256(&token),
+        prior: None,
         last_seq: 0,
         acked_seq: 0,
         connection: 1,
@@ -141,6 +142,9 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
     let session = rows::lock(&mut tx, id).await?;
     let mut session = session.filter(|session| opens(session, &caller.agent, said, now)).ok_or_else(lost)?;
     let token = tokens::mint(&*ctx.chance);
+    // The one that the client is known to have opens the session until it is known to have the new one.
+    let presented = [Some(session.token), session.prior].into_iter().flatten();
+    session.prior = presented.into_iter().find(|known| tokens::opens(&said.resume_token, known));
     session.token = sha256(&token);
     session.connection += 1;
     session.expires_at = until(ctx, now);
@@ -165,7 +169,9 @@ fn opens(session: &Session, principal: &str, said: &Resume, now: Timestamp) -> b
     // Where chunks are cut the client counts further than what is stored.
     let covered = said.last_event_seq >= session.acked_seq
         && (session.lines || said.last_event_seq <= session.last_seq);
-    tokens::opens(&said.resume_token, &session.token) && session.principal == principal && in_time && covered
+    let mut known = [Some(&session.token), session.prior.as_ref()].into_iter().flatten();
+    let presented = known.any(|known| tokens::opens(&said.resume_token, known));
+    presented && session.principal == principal && in_time && covered
 }
 
 /// What decides which events have numbers stays as it was: they are counted already.

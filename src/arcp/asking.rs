@@ -95,6 +95,7 @@ pub(super) async fn enter(
         features: (!hello.bare || !hello.features.is_empty()).then_some(features),
         lines: line.lines,
     };
+    let agents = inventory::list(ctx, &caller).await?;
     let (entered, last_seq, follows) = match &hello.resume {
         None => (sessions::open(ctx, &caller, arrival).await?, 0, Vec::new()),
         Some(resume) => {
@@ -103,7 +104,7 @@ pub(super) async fn enter(
             (entered, resume.last_event_seq, follows)
         }
     };
-    let agents = inventory::list(ctx, &caller).await?.into_iter().map(|(name, known)| {
+    let agents = agents.into_iter().map(|(name, known)| {
         let mut agent = json!({ "name": name, "versions": known.versions.registered });
         if let Some(default) = known.versions.default {
             agent["default"] = default.into();

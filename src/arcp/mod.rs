@@ -70,6 +70,9 @@ trait Mouth {
     /// Sends a frame, as soon as there is room. False when the other side is gone.
     fn say(&mut self, frame: String) -> impl Future<Output = bool>;
 
+    /// Asks for a sign of life, where the transport has one. False when the other side is gone.
+    fn ping(&mut self) -> impl Future<Output = bool>;
+
     /// Answers a ping of the transport.
     fn pong(&mut self, ping: &[u8]) -> impl Future<Output = bool>;
 

@@ -59,8 +59,8 @@ struct Talk {
     line: Line,
     machine: Machine,
     began: Instant,
-    /// Whether nothing more will be heard.
-    deaf: bool,
+    /// Nothing more will be heard: how it ends once what was asked is answered.
+    last: Option<Ending>,
     /// When the conversation ends because the server does.
     leaving_at: Option<Instant>,
     desk: Option<Desk>,
@@ -86,6 +86,9 @@ struct Talk {
     acking: Option<Pending<()>>,
     acked: Option<i64>,
     keep_at: Instant,
+    /// Whether it is not known yet that the client has the welcome of a session that it took up again, and with it its new
+    /// token.
+    unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
 }
@@ -138,7 +141,7 @@ impl Talk {
             line,
             machine: Machine::new(terms, id, Duration::ZERO),
             began,
-            deaf: false,
+            last: None,
             leaving_at: None,
             desk: None,
             listener: doors.ctx.feed.bells().listener(),
@@ -155,6 +158,7 @@ impl Talk {
             acking: None,
             acked: None,
             keep_at: began + HELLO,
+            unheard: false,
             active_at: began,
             again_at: None,
             doors,
@@ -168,7 +172,7 @@ impl Talk {
     /// Waits for whatever happens first.
     async fn next(&mut self, ear: &mut impl Ear) -> Step {
         let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
-        let listens = self.machine.listens() && room && !self.deaf;
+        let listens = self.machine.listens() && room && self.last.is_none();
         let tick = self.machine.next_tick().map(|tick| self.began + tick);
         let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at];
         let wake = due.into_iter().flatten().min().unwrap_or(self.keep_at);
@@ -201,6 +205,8 @@ impl Talk {
 
     /// Takes a step: tells the machine, and does what it says. `Some` when that was the last one.
     async fn take(&mut self, step: Step, mouth: &mut impl Mouth) -> Option<Ending> {
+        self.note_life(&step);
+        let entered = matches!(step, Step::Done(Done::Entered(..)));
         let doing = match step {
             Step::Heard(Heard::Text(text)) => self.machine.hear(self.moment(&self.chance()), &text),
             Step::Heard(Heard::Noise(why)) => self.machine.hear_noise(self.moment(&self.chance()), why),
@@ -214,7 +220,7 @@ impl Talk {
             Step::Heard(Heard::Breath) => Vec::new(),
             // What came through a pipe before it was closed is answered.
             Step::Heard(Heard::Gone) if self.line.lines => {
-                self.deaf = true;
+                self.last = Some(Ending::Gone);
                 Vec::new()
             }
             Step::Heard(Heard::Gone) => return Some(Ending::Gone),
@@ -241,7 +247,7 @@ impl Talk {
             Step::Void => return Some(Ending::Refused),
             // What was asked is answered; nothing more is heard.
             Step::Draining => {
-                self.deaf = true;
+                self.last = Some(Ending::Restart);
                 self.leaving_at = Some(Instant::now() + FINISH);
                 Vec::new()
             }
@@ -249,8 +255,11 @@ impl Talk {
         if let Some(ending) = self.act(doing, mouth).await {
             return Some(ending);
         }
-        if self.deaf && self.under_way() == 0 {
-            return Some(if self.leaving_at.is_some() { Ending::Restart } else { Ending::Gone });
+        if entered && self.unheard && !mouth.ping().await {
+            return Some(Ending::Gone);
+        }
+        if let Some(ending) = self.last.filter(|_| self.under_way() == 0) {
+            return Some(ending);
         }
         self.deliver(mouth).await
     }

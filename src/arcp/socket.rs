@@ -110,6 +110,10 @@ impl Mouth for Voice {
         self.0.text(frame).await.is_ok()
     }
 
+    async fn ping(&mut self) -> bool {
+        self.0.ping(b"").await.is_ok()
+    }
+
     async fn pong(&mut self, ping: &[u8]) -> bool {
         self.0.pong(&Bytes::copy_from_slice(ping)).await.is_ok()
     }

@@ -1,7 +1,8 @@
 //! `entente demo`: the whole story end to end, on a server of its own, over real HTTP; a transcript to read, and an exit
 //! status that says whether everything went as it should. It uses nothing that a client could not. How they share out
-//! work is `demo/work.rs`.
+//! work is `demo/work.rs`, what jobs may do and how they are followed `demo/jobs.rs`.
 
+mod jobs;
 mod work;
 
 use std::io::{self, Write as _};
@@ -112,6 +113,8 @@ struct Stage {
     intent: String,
     channel: String,
     stream: Frames,
+    /// Who runs jobs.
+    worker: String,
 }
 
 async fn story(root: &Api) -> Done {
@@ -123,7 +126,9 @@ async fn story(root: &Api) -> Done {
     stage.lease().await?;
     stage.tasks().await?;
     stage.webhook().await?;
-    stage.proof().await
+    stage.proof().await?;
+    stage.budget().await?;
+    stage.streamed().await
 }
 
 impl Stage {
@@ -163,7 +168,16 @@ impl Stage {
         say(&format!("  intent  {id}\n  channel {channel}"))?;
         let stream = Frames::open(&researcher, &format!("/subscribe/intents/{id}"), None).await?;
         say("  a stream of server-sent events watches the intent")?;
-        Ok(Self { root: root.clone(), researcher, data, impostor, intent: id, channel, stream })
+        Ok(Self {
+            root: root.clone(),
+            researcher,
+            data,
+            impostor,
+            intent: id,
+            channel,
+            stream,
+            worker: String::new(),
+        })
     }
 
     fn path(&self, rest: &str) -> String {

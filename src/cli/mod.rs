@@ -7,6 +7,7 @@ mod checkpoints;
 mod database;
 mod demo;
 mod intents;
+mod jobs;
 mod keys;
 mod leases;
 mod messages;
@@ -20,6 +21,7 @@ mod tasks;
 mod traces;
 mod verify;
 mod webhooks;
+mod worker;
 
 use clap::{Parser, Subcommand};
 
@@ -64,6 +66,9 @@ enum Command {
     Leases(leases::Leases),
     #[command(name = "task")]
     Tasks(tasks::Tasks),
+    #[command(name = "job")]
+    Jobs(jobs::Jobs),
+    Worker(worker::Worker),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
@@ -79,6 +84,16 @@ enum Command {
 
 /// What went wrong, for people.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A job that was followed to an end that is no success: its exit status tells which (`cli/jobs/follow.rs`).
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Ended {
+    /// The exit status.
+    pub code: u8,
+    /// How it ended.
+    pub message: String,
+}
 
 /// What every command answers with.
 pub type Done = Result<(), Failure>;
@@ -105,6 +120,8 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Channels(channels) => channels.run().await,
         Command::Leases(leases) => leases.run().await,
         Command::Tasks(tasks) => tasks.run().await,
+        Command::Jobs(jobs) => jobs.run().await,
+        Command::Worker(worker) => worker.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Done;
@@ -27,8 +29,9 @@ pub(super) struct Remote {
     )]
     url: String,
     /// The agent to act as, if the key may
+    // A global argument is known by its id: another's `--agent` must not be taken for it.
     #[arg(long = "as", global = true, value_name = "AGENT")]
-    agent: Option<String>,
+    acting_as: Option<String>,
     /// Print what the server said, as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -93,7 +96,7 @@ impl Remote {
     /// The client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, config::api_key())?;
-        Ok(Api { agent: self.agent.clone(), ..api })
+        Ok(Api { agent: self.acting_as.clone(), ..api })
     }
 
     /// Prints an answer: a list as a table, a record as its fields, anything as JSON when asked to.
@@ -160,11 +163,11 @@ impl Api {
         Err(Failure::Refused { status: status.as_u16(), code, message, request_id })
     }
 
-    async fn body(&self, request: RequestBuilder) -> Result<Value, Failure> {
+    async fn body<T: DeserializeOwned + Default>(&self, request: RequestBuilder) -> Result<T, Failure> {
         let response = self.answer(request).await?;
         let status = response.status();
         if status == StatusCode::NO_CONTENT {
-            return Ok(Value::Null);
+            return Ok(T::default());
         }
         let stranger = |_no_json| Failure::Stranger { url: self.base.clone(), status: status.as_u16() };
         response.json().await.map_err(stranger)
@@ -173,6 +176,20 @@ impl Api {
     /// GET.
     pub(super) async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
         self.body(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// POST of anything that is written as JSON, and read as what is expected: so that numbers stay as they were written.
+    pub(super) async fn ask<T: DeserializeOwned + Default>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Failure> {
+        self.body(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// GET of what may be no JSON, as it comes.
+    pub(super) async fn open(&self, path: &str) -> Result<Response, Failure> {
+        self.answer(self.request(Method::GET, path)).await
     }
 
     /// POST, PUT, PATCH or DELETE.

@@ -10,6 +10,7 @@ mod arbitration;
 mod asks;
 mod assignments;
 mod audit;
+mod authority;
 mod batches;
 mod body;
 mod caller;
@@ -128,6 +129,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     jobs::routes(config);
     claims::routes(config);
     reports::routes(config);
+    authority::routes(config);
     job_events::routes(config);
     channels::routes(config);
     intents::routes(config);

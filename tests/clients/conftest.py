@@ -82,9 +82,9 @@ def check_log(log: str) -> None:
         assert key not in log
 
 
-@pytest.fixture(scope="session")
-def url():
-    """A server for the whole run; its URL."""
+@contextlib.contextmanager
+def serving(**settings: str):
+    """A server of its own; its URL."""
     assert PROGRAM.exists(), "build it first: cargo build"
     with tempfile.TemporaryDirectory(prefix="entente-clients-") as home:
         # When this runs as root, PostgreSQL runs as another user, who has to get in.
@@ -95,7 +95,7 @@ def url():
         with log.open("w") as errors, subprocess.Popen(
             [PROGRAM, *arguments],
             cwd=home,
-            env=environment(),
+            env=environment() | settings,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -113,6 +113,22 @@ def url():
                 # Once more ends it at once, if it has not ended.
                 process.terminate()
         check_log(log.read_text())
+
+
+@pytest.fixture(scope="session")
+def url():
+    """A server for the whole run; its URL."""
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def served(url):
+    """The same server, with a worker that runs the agents of agents.py."""
+    from arcp_kit import worker
+
+    with worker(url, SERVICE):
+        yield url
 
 
 @pytest.fixture(scope="session")

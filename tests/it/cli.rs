@@ -67,6 +67,10 @@ fn the_demo_tells_the_whole_story() {
         "signed by did:key:",
         "every one in its place and unchanged",
         "with one name changed: event",
+        "403 PERMISSION_DENIED",
+        "403 BUDGET_EXHAUSTED",
+        "both refusals among them",
+        "events 1, 2, 3, 4, 5 came once each",
         "Everything went as it should",
     ] {
         assert!(transcript.contains(part), "the transcript lacks `{part}`:\n{transcript}");

@@ -53,3 +53,4 @@ mod tasks;
 mod traces;
 mod unauthorized;
 mod webhooks;
+mod worker;

@@ -113,6 +113,11 @@ pub async fn claim(ctx: &Ctx, caller: &Caller, ask: ClaimAsk) -> Outcome<Vec<Cla
             return Ok(taken);
         }
         caller.require_key(ctx.now())?;
+        // It may have left meanwhile, or been told to claim nothing more.
+        let mut conn = ctx.pool.acquire().await?;
+        if workers::mine(&mut conn, caller, ask.worker_id).await?.directive != Directive::Run {
+            return Ok(Vec::new());
+        }
     }
 }
 

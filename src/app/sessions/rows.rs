@@ -24,6 +24,8 @@ pub(super) struct Session {
     pub features: Features,
     pub dialect: Dialect,
     pub token: Digest,
+    /// The token before, while it is not known whether the client has the last one.
+    pub prior: Option<Digest>,
     pub last_seq: i64,
     pub acked_seq: i64,
     pub connection: i64,
@@ -54,6 +56,7 @@ struct Row {
     features: Vec<String>,
     dialect: String,
     token: Vec<u8>,
+    prior_token: Option<Vec<u8>>,
     last_seq: i64,
     acked_seq: i64,
     connection: i64,
@@ -73,6 +76,7 @@ impl TryFrom<Row> for Session {
             features: Features::parse(&row.features),
             dialect: Dialect::parse(&row.dialect).ok_or_else(|| unknown("dialect", &row.dialect))?,
             token: digest(row.token)?,
+            prior: row.prior_token.map(digest).transpose()?,
             last_seq: row.last_seq,
             acked_seq: row.acked_seq,
             connection: row.connection,
@@ -106,14 +110,16 @@ pub async fn presented(ctx: &Ctx, said: &Resume) -> Outcome<Option<Arc<Grant>>> 
     let Ok(id) = said.session_id.parse::<SessionId>() else { return Ok(None) };
     let row = sqlx::query!(
         "-- sessions::presented
-         SELECT principal, opened_by, token FROM sessions WHERE id = $1",
+         SELECT principal, opened_by, token, prior_token FROM sessions WHERE id = $1",
         id.uuid()
     )
     .fetch_optional(&ctx.pool)
     .await?;
     let Some(row) = row else { return Ok(None) };
     // Before anything is done for who has no right to it.
-    if !tokens::opens(&said.resume_token, &digest(row.token)?) {
+    let known = [Some(row.token), row.prior_token].into_iter().flatten().map(digest);
+    let known = known.collect::<Outcome<Vec<Digest>>>()?;
+    if !known.iter().any(|token| tokens::opens(&said.resume_token, token)) {
         return Ok(None);
     }
     match row.opened_by.split_once(':') {
@@ -128,7 +134,8 @@ pub(super) async fn lock(conn: &mut PgConnection, id: SessionId) -> Outcome<Opti
     let row = sqlx::query_as!(
         Row,
         "-- sessions::lock_one
-         SELECT id, principal, features, dialect, token, last_seq, acked_seq, connection, client, expires_at, lines, opened_by
+         SELECT id, principal, features, dialect, token, prior_token, last_seq, acked_seq, connection, client, expires_at, lines,
+                opened_by
          FROM sessions WHERE id = $1 FOR UPDATE",
         id.uuid()
     )
@@ -180,7 +187,7 @@ pub(super) async fn take_up(conn: &mut PgConnection, session: &Session) -> Outco
     sqlx::query!(
         "-- sessions::take_up
          UPDATE sessions SET features = $2, dialect = $3, token = $4, connection = $5, attached = true, expires_at = $6,
-                             opened_by = $7
+                             opened_by = $7, prior_token = $8
          WHERE id = $1",
         session.id.uuid(),
         &words(session.features),
@@ -188,14 +195,16 @@ pub(super) async fn take_up(conn: &mut PgConnection, session: &Session) -> Outco
         session.token.as_slice(),
         session.connection,
         session.expires_at,
-        session.opened_by
+        session.opened_by,
+        session.prior.as_ref().map(<[u8; 32]>::as_slice)
     )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Moves on until when a session can be resumed. False when the connection is no longer the session's.
+/// Moves on until when a session can be resumed. One that is heard of has its last token: the one before opens nothing any
+/// more. False when the connection is no longer the session's.
 pub(super) async fn move_on(
     conn: &mut PgConnection,
     id: SessionId,
@@ -205,7 +214,8 @@ pub(super) async fn move_on(
 ) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- sessions::move_on
-         UPDATE sessions SET attached = $3, expires_at = $4 WHERE id = $1 AND connection = $2",
+         UPDATE sessions SET attached = $3, expires_at = $4, prior_token = CASE WHEN $3 THEN NULL ELSE prior_token END
+         WHERE id = $1 AND connection = $2",
         id.uuid(),
         connection,
         attached,

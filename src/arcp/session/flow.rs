@@ -9,8 +9,8 @@ use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::super::asking::{Desk, Done, Inside};
-use super::super::{Ending, Mouth};
-use super::{AGAIN, Read, Talk};
+use super::super::{Ending, Heard, Mouth};
+use super::{AGAIN, Read, Step, Talk};
 use crate::app::AppError;
 use crate::app::sessions;
 use crate::feed::Touch;
@@ -32,6 +32,7 @@ impl Talk {
         // Where chunks are cut, numbers come from counting again.
         self.read_seq = if entered.lines { 0 } else { last_seq };
         self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
+        self.unheard = entered.connection > 1;
         let opened = Opened {
             session_id: entered.id,
             dialect: entered.dialect,
@@ -44,6 +45,17 @@ impl Talk {
         };
         self.desk = Some(Desk { doors: Arc::clone(&self.doors), caller, entered: Arc::new(entered) });
         Answer::Opened(Box::new(opened))
+    }
+
+    /// Notes the first sign of life after the welcome of a session that was taken up again: the client has its new token, and
+    /// the one before opens nothing any more.
+    pub(super) fn note_life(&mut self, step: &Step) {
+        let alive =
+            matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
+        if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
+            self.unheard = false;
+            self.others.push(Box::pin(desk.keep()));
+        }
     }
 
     /// Keeps what was read until it may be delivered.

@@ -1,0 +1,138 @@
+//! What a command says, line by line: JSON that is an event, the job's end or a question; anything else is its result so far
+//! or a line for the log. Pure: where lines come from is `child.rs`, where they go `reports.rs`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// What a line means.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// Something happened: `{"kind": …, "body": {…}}`, with `ts` if the command knows when.
+    Event { kind: String, ts: Option<String>, body: Box<RawValue> },
+    /// The job is done: `{"result": …}`, with a `summary` if there is one.
+    Result { result: Box<RawValue>, summary: Option<String> },
+    /// The job has failed: `{"error": {"code"?, "message", "retryable"?, "details"?}}`, or a text.
+    Error(Failed),
+    /// May I: `{"authorize": {"capability", "target", "call_id"?, "reserve"?}}`.
+    Authorize(Value),
+    /// Some other JSON: the result, if the command ends well without naming one.
+    Value(Box<RawValue>),
+    /// No JSON.
+    Text,
+}
+
+/// A failure, as the server takes it (contract 11.2). What is not said, the server knows best.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Failed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retryable: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<Value>,
+}
+
+impl Failed {
+    /// A failure with a code of ARCP's.
+    pub(super) fn with(code: &str, message: String) -> Self {
+        Self { code: Some(code.to_owned()), message, ..Self::default() }
+    }
+}
+
+/// Reads a line. Numbers and the order of members stay as they were written.
+pub(super) fn read(line: &str) -> Said {
+    let Ok(raw) = serde_json::from_str::<Box<RawValue>>(line) else { return Said::Text };
+    object(&raw).unwrap_or(Said::Value(raw))
+}
+
+fn object(raw: &RawValue) -> Option<Said> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).ok()?;
+    let text = |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+    let value = |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+    let only = |names: &[&str]| members.keys().all(|name| names.contains(&name.as_str()));
+    if let (Some(kind), Some(body)) = (text("kind"), members.get("body"))
+        && body.get().starts_with('{')
+    {
+        return Some(Said::Event { kind, ts: text("ts"), body: (*body).to_owned() });
+    }
+    if let Some(result) = members.get("result")
+        && only(&["result", "summary"])
+    {
+        return Some(Said::Result { result: (*result).to_owned(), summary: text("summary") });
+    }
+    if only(&["error"]) {
+        return match value("error")? {
+            Value::String(message) => Some(Said::Error(Failed { message, ..Failed::default() })),
+            error @ Value::Object(_) => Some(Said::Error(Failed {
+                code: error["code"].as_str().map(str::to_owned),
+                message: error["message"].as_str().unwrap_or_default().to_owned(),
+                retryable: error["retryable"].as_bool(),
+                details: error.get("details").filter(|details| details.is_object()).cloned(),
+            })),
+            _ => None,
+        };
+    }
+    if only(&["authorize"]) {
+        return value("authorize").filter(Value::is_object).map(Said::Authorize);
+    }
+    None
+}
+
+/// Cuts a text into pieces of `most` bytes at the most, between letters.
+pub(super) fn pieces(text: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while rest.len() > most {
+        let (piece, others) = rest.split_at(rest.floor_char_boundary(most));
+        pieces.push(piece);
+        rest = others;
+    }
+    if !rest.is_empty() {
+        pieces.push(rest);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_what_they_look_like() {
+        let event = read(r#"{"kind":"metric","body":{"name":"cost.x","value":0.10,"unit":"USD"}}"#);
+        assert!(
+            matches!(event, Said::Event { kind, body, .. } if kind == "metric" && body.get().contains("0.10"))
+        );
+        assert!(matches!(read(r#"{"kind":"metric"}"#), Said::Value(_)));
+        assert!(matches!(read(r#"{"kind":"metric","body":3}"#), Said::Value(_)));
+        assert!(matches!(read(r#"{"result":null}"#), Said::Result { result, .. } if result.get() == "null"));
+        assert!(matches!(read(r#"{"result":1,"other":2}"#), Said::Value(_)));
+        assert!(
+            matches!(read(r#"{"error":"no"}"#), Said::Error(Failed { code: None, message, .. }) if message == "no")
+        );
+        assert!(
+            matches!(read(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Said::Error(Failed { code: Some(c), .. }) if c == "TIMEOUT")
+        );
+        assert!(matches!(read(r#"{"error":3}"#), Said::Value(_)));
+        assert!(matches!(read(r#"{"authorize":{"capability":"tool.call"}}"#), Said::Authorize(_)));
+        assert!(matches!(read("{}"), Said::Value(_)));
+        assert!(matches!(read("17"), Said::Value(_)));
+        assert!(matches!(read("hello"), Said::Text));
+        assert!(matches!(read("{"), Said::Text));
+    }
+
+    #[test]
+    fn pieces_are_cut_between_letters_and_lose_nothing() {
+        let text = "aé€😀".repeat(50);
+        for most in 4..20 {
+            let cut = pieces(&text, most);
+            assert!(cut.iter().all(|piece| !piece.is_empty() && piece.len() <= most));
+            assert_eq!(cut.concat(), text);
+        }
+        assert_eq!(pieces("", 8), Vec::<&str>::new());
+    }
+}

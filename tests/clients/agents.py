@@ -1,0 +1,88 @@
+# The agents that the tests of jobs submit to: the command that `entente worker` runs for each job. Which agent it is stands
+# in the environment; the job's input is a line of JSON on standard input.
+
+import json
+import os
+import signal
+import sys
+import time
+
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+
+def event(kind, **body):
+    say(kind=kind, body=body)
+
+
+def ask(**question):
+    say(authorize=question)
+    return json.loads(sys.stdin.readline())
+
+
+def echo(job):
+    event("log", level="info", message="echo started")
+    return {"echoed": job, "by": os.environ["ENTENTE_AGENT"]}
+
+
+def sleeper(job):
+    """Works until it is told to stop, and says so."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    event("status", phase="asleep")
+    time.sleep(job.get("seconds", 60) if isinstance(job, dict) else 60)
+    return "awake"
+
+
+def chatty(job):
+    """Says one of everything, exactly as SDKs' agents say it."""
+    for kind, body in job["events"]:
+        event(kind, **body)
+    return "said"
+
+
+def counter(job):
+    for number in range(job["to"]):
+        event("log", level="info", message=str(number))
+        time.sleep(job.get("pause", 0))
+    return job["to"]
+
+
+def streamer(job):
+    """Streams its result in so many parts."""
+    result_id, parts = os.environ["ENTENTE_RESULT_ID"], job["parts"]
+    for number, part in enumerate(parts):
+        more = number + 1 < len(parts)
+        event("result_chunk", result_id=result_id, chunk_seq=number, data=part, encoding=job["encoding"], more=more)
+    return "streamed"
+
+
+def large(job):
+    """Returns more than fits in one message."""
+    return "é" * job["letters"]
+
+
+def spender(job):
+    """Asks before each call, pays for it afterwards, and goes on without when it may not."""
+    said = []
+    for number, (tool, cost) in enumerate(job["calls"]):
+        answer = ask(capability="tool.call", target=tool, call_id=f"c{number}")
+        said.append(answer["decision"] if answer["decision"] == "allow" else answer["code"])
+        if answer["decision"] == "allow":
+            event("metric", name="cost.tool", value=cost, unit="USD")
+    return said
+
+
+def failing(_job):
+    say(error={"code": "PERMISSION_DENIED", "message": "the door is locked", "details": {"door": 7}})
+
+
+def crashing(_job):
+    sys.exit("it broke")
+
+
+if __name__ == "__main__":
+    agent = os.environ["ENTENTE_AGENT"].partition("@")[0]
+    result = globals()[agent](json.loads(sys.stdin.readline()))
+    if agent != "failing":
+        say(result=result)
