@@ -3,7 +3,9 @@
 //! Only `startup` and the command line read it. Every variable is documented in `.env.example`, which a test compares
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
+pub mod credentials;
 mod sessions;
+pub mod templates;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
 
+use self::credentials::CredentialConfig;
 use crate::app::jobs::{JobSettings, Policy};
 use crate::app::sessions::SessionSettings;
 
@@ -94,6 +97,8 @@ pub struct Config {
     pub collector: Option<Collector>,
     /// What is configured about webhooks.
     pub webhooks: WebhookConfig,
+    /// What is configured about credentials for jobs.
+    pub credentials: CredentialConfig,
     /// What is configured about jobs.
     pub jobs: JobSettings,
     /// What is configured about sessions.
@@ -350,6 +355,7 @@ impl Config {
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
             collector: from.collector(),
             webhooks: from.webhooks(),
+            credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
             sessions: from.sessions(),
         };

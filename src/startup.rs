@@ -27,6 +27,7 @@ use crate::app::{AppError, Ctx, Grants, Settings, WebhookSettings, Webhooks, key
 use crate::background;
 use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names, SystemNames};
+use crate::background::provision;
 use crate::config::Config;
 use crate::environment::{OsChance, SystemClock};
 use crate::feed::Feed;
@@ -95,8 +96,8 @@ pub enum StartError {
     /// The collector of spans cannot be used.
     #[error(transparent)]
     Spans(#[from] SpansError),
-    /// The client that sends webhooks cannot be set up.
-    #[error("the client that sends webhooks cannot be set up: {0}")]
+    /// A client for what the server itself sends cannot be set up.
+    #[error("the client that sends webhooks and asks for credentials cannot be set up: {0}")]
     Egress(String),
     /// A deed at the start failed.
     #[error(transparent)]
@@ -180,6 +181,7 @@ impl Server {
 
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
         let tasks = Tasks::new();
+        let provisioners = provision::provisioners(&config, &chance).map_err(StartError::Egress)?;
         let ctx = Ctx {
             pool: house.clone(),
             clock,
@@ -193,6 +195,7 @@ impl Server {
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            provisioners: Arc::new(provisioners),
         };
         keys::refresh(&ctx).await?;
         for seed in &seeds {

@@ -78,6 +78,13 @@ pub struct WebhookLabels {
     pub outcome: &'static str,
 }
 
+/// What became of a credential.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CredentialLabels {
+    /// `minted`, `mint_failed`, `revoked`, `revocation_failed` or `stuck`.
+    pub outcome: &'static str,
+}
+
 /// The metrics of one server. Cheap to clone; the clones count together.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -116,6 +123,8 @@ pub struct Metrics {
     pub webhook_lag: Gauge,
     /// Deliveries that wait, counted up to a limit.
     pub webhook_waiting: Gauge,
+    /// Credentials that were made for jobs and taken back.
+    pub credentials: Family<CredentialLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -149,6 +158,7 @@ impl Metrics {
             webhook_shifts: Gauge::default(),
             webhook_lag: Gauge::default(),
             webhook_waiting: Gauge::default(),
+            credentials: Family::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -178,6 +188,7 @@ impl Metrics {
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         metrics.register_webhooks(&mut registry);
+        registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());
         Self { registry: Arc::new(registry), ..metrics }
     }
 
@@ -191,6 +202,11 @@ impl Metrics {
     /// Counts what became of deliveries.
     pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
         self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
+    }
+
+    /// Counts what became of credentials.
+    pub fn credential_outcome(&self, outcome: &'static str, count: usize) {
+        self.credentials.get_or_create(&CredentialLabels { outcome }).inc_by(count as u64);
     }
 
     /// The metrics as `OpenMetrics` text.

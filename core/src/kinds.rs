@@ -137,6 +137,10 @@ kinds! {
     EndpointDisabled = "webhook.disabled";
     /// A receiver of webhooks was taken away (house log).
     EndpointRemoved = "webhook.removed";
+    /// A job's credential could not be taken back (house log).
+    CredentialStuck = "credential.stuck";
+    /// An admin has it tried again (house log).
+    CredentialRetried = "credential.retried";
     /// A job was accepted for the intent (ARCP §7.1).
     JobAccepted = "job.accepted";
     /// A worker works on the job.

@@ -19,6 +19,7 @@ pub mod channels;
 pub mod checkpoints;
 pub mod chunks;
 pub mod clock;
+pub mod credentials;
 pub mod cursors;
 pub mod egress;
 pub mod events;

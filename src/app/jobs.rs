@@ -15,9 +15,11 @@ mod claims;
 mod delegation;
 mod hold;
 pub(crate) mod log;
+mod preparing;
 mod reading;
 mod reports;
 mod results;
+mod rotation;
 pub(crate) mod rows;
 mod streaming;
 mod submit;
@@ -35,10 +37,12 @@ pub use log::Stored;
 pub use reading::{Description, Filter, describe, events, list};
 pub use reports::{Denied, End, EventAsk, Reported};
 pub use results::{Piece, Result, pieces, result};
+pub use rotation::{Rotated, rotate};
 pub use streaming::{Spot, everything, look_around, start_of_everything};
 pub use submit::{Origin, Submitted};
 pub use time::{forget_keys, pass_time};
 pub use works::Works;
+pub(crate) use writes::drop_preparing;
 
 /// Who may see whose jobs (contract 10). Without a word of the operator everybody sees its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -16,6 +16,7 @@ pub mod caller;
 pub mod chains;
 pub mod channels;
 pub mod checkpoints;
+pub mod credentials;
 pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
@@ -68,6 +69,7 @@ use crate::feed::Feed;
 use crate::telemetry::Metrics;
 
 pub use caller::{Caller, Grant, Grants, StreamPermit};
+pub use credentials::Provisioners;
 pub use heartbeats::Beats;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
@@ -124,6 +126,8 @@ pub struct Ctx {
     pub turns: Arc<Turns>,
     /// What all that has to do with webhooks shares.
     pub webhooks: Arc<Webhooks>,
+    /// Who makes credentials for jobs.
+    pub provisioners: Arc<Provisioners>,
 }
 
 /// Why a deed was not done.

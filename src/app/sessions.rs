@@ -24,7 +24,7 @@ use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::tokens;
 
 use self::rows::Session;
-use super::{Caller, Ctx, Outcome, idempotency};
+use super::{Caller, Ctx, Outcome, credentials, idempotency};
 use crate::feed::Touch;
 
 pub use follows::{Followed, Since, follow, followed, observed, plan, unfollow};
@@ -45,7 +45,7 @@ pub struct SessionSettings {
     pub idle: Duration,
     /// With which tokens of the form `principal.exp.sig` are signed, if any are taken.
     pub token_secret: Option<TokenSecret>,
-    /// What the server can.
+    /// What the server can, when it can provision credentials.
     pub offered: Features,
 }
 
@@ -172,6 +172,13 @@ fn opens(session: &Session, principal: &str, said: &Resume, now: Timestamp) -> b
     let mut known = [Some(&session.token), session.prior.as_ref()].into_iter().flatten();
     let presented = known.any(|known| tokens::opens(&said.resume_token, known));
     presented && session.principal == principal && in_time && covered
+}
+
+/// What clients are told that the server can: credentials only where they are also taken back, and nobody reads along (§14).
+#[must_use]
+pub fn offered(ctx: &Ctx) -> Features {
+    let all = ctx.settings.sessions.offered;
+    if credentials::offered(ctx) { all } else { all.without(Feature::ProvisionedCredentials) }
 }
 
 /// What decides which events have numbers stays as it was: they are counted already.

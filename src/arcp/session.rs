@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::asking::{Desk, Done, enter, refusal};
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::app::Outcome;
-use crate::app::sessions::{Batch, Since};
+use crate::app::sessions::{self, Batch, Since};
 use crate::feed::{Listener, Touch};
 use crate::http::Doors;
 
@@ -130,7 +130,7 @@ impl Talk {
             version: env!("CARGO_PKG_VERSION"),
             heartbeat: settings.heartbeat,
             resume_window: settings.resume_window,
-            offered: settings.offered,
+            offered: sessions::offered(&doors.ctx),
             dialect: line.dialect,
             lines: line.lines,
         };

@@ -4,6 +4,9 @@
 //! The guard sits in the resolver, so the address that was judged is the one that is connected to: a name that stands for
 //! a public address when it is checked and for an inner one when it is used gains nothing. Addresses written in a URL are
 //! not resolved, so the URL is judged before every request.
+//!
+//! Where the operator himself says to ask ([`Upstreams`]: who provisions credentials) no address is closed, because such
+//! things live in the own network; nothing that a client of the server says gets into where that is.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -157,6 +160,97 @@ impl Egress {
         let response = timeout(self.timeout, request.send()).await.map_err(|_late| Silence::TimedOut)?;
         Ok(answer(response.map_err(|e| Silence::Unreachable(reason(&e)))?, now).await)
     }
+}
+
+/// Bytes of an upstream's answer: a credential and what is said about it.
+const UPSTREAM_BYTES: usize = 64 * 1024;
+
+/// A request to an upstream of the operator's.
+#[derive(Clone)]
+pub struct Ask {
+    /// The HTTP method.
+    pub method: String,
+    /// Where.
+    pub url: String,
+    /// Names and values, secrets among them.
+    pub headers: Vec<(String, String)>,
+    /// A JSON text.
+    pub body: Option<String>,
+    /// How long it may take, its answer included.
+    pub timeout: Duration,
+}
+
+/// Why an upstream gave no answer.
+#[derive(Debug)]
+pub struct Unanswered {
+    /// In words.
+    pub why: String,
+    /// Whether the request may have been heard.
+    pub perhaps: bool,
+}
+
+/// The client for upstreams that the operator configured.
+#[derive(Clone)]
+pub struct Upstreams {
+    http: reqwest::Client,
+}
+
+impl Upstreams {
+    /// A client without any address closed to it.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn new() -> Result<Self, String> {
+        let tls = tls::client().map_err(|e| e.to_string())?;
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(Policy::none())
+            .no_proxy()
+            .pool_idle_timeout(IDLE)
+            .user_agent(concat!("entente/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| e.to_string())?;
+        Ok(Self { http })
+    }
+
+    /// Asks, and reads the whole answer.
+    ///
+    /// # Errors
+    /// There is none, or it is longer than an answer can be.
+    pub async fn ask(&self, ask: Ask, now: Timestamp) -> Result<Answer, Unanswered> {
+        let unsent = |why: String| Unanswered { why, perhaps: false };
+        let method = reqwest::Method::from_bytes(ask.method.as_bytes()).map_err(|e| unsent(e.to_string()))?;
+        let mut request = self.http.request(method, ask.url);
+        for (name, value) in &ask.headers {
+            request = request.header(name, value);
+        }
+        if let Some(body) = ask.body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        let late = |_late| Unanswered { why: "it did not answer in time".to_owned(), perhaps: true };
+        timeout(ask.timeout, whole(request, now)).await.map_err(late)?
+    }
+}
+
+async fn whole(request: reqwest::RequestBuilder, now: Timestamp) -> Result<Answer, Unanswered> {
+    // What was not sent, or not to anybody, was not heard.
+    let silent = |e: reqwest::Error| {
+        let perhaps = !(e.is_connect() || e.is_builder());
+        // The URL may have a secret in it.
+        Unanswered { why: reason(&e.without_url()), perhaps }
+    };
+    let mut response = request.send().await.map_err(silent)?;
+    let status = response.status().as_u16();
+    let retry_after =
+        response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?, now));
+    let mut read = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(silent)? {
+        read.extend_from_slice(&chunk);
+        if read.len() > UPSTREAM_BYTES {
+            return Err(Unanswered { why: "its answer has no end".to_owned(), perhaps: true });
+        }
+    }
+    Ok(Answer { status, retry_after, body: String::from_utf8_lossy(&read).into_owned() })
 }
 
 async fn answer(mut response: reqwest::Response, now: Timestamp) -> Answer {

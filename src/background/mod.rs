@@ -1,4 +1,4 @@
-//! What happens without being asked: sweeps, the feed's look into the database, webhooks, the other servers, and whether
+//! What happens without being asked: sweeps, the feed's look into the database, webhooks, credentials, the other servers, and whether
 //! the database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
 //! servers at once.
 
@@ -7,6 +7,8 @@ pub mod egress;
 mod feeding;
 pub mod handing;
 mod peers;
+pub mod provision;
+pub mod revoke;
 pub mod sweeps;
 
 use std::sync::Arc;
@@ -29,6 +31,7 @@ pub fn start(ctx: &Ctx, node: NodeId, courier: &Arc<Courier>, database_up: &Arc<
     feeding::start(ctx, tasks);
     handing::start(&courier.ctx, tasks);
     tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
+    tasks.spawn("revocations", revoke::drive(ctx.clone(), tasks.clone()));
     peers::start(ctx, node, tasks);
     let (task, stop) = (ctx.clone(), tasks.stopping().clone());
     tasks.spawn("sweeps", async move { sweeps::drive(&task, false, &stop).await });

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, deliveries, departures, heartbeats, idempotency, jobs, keys,
-    leases, pending, sessions, tasks, workers,
+    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, heartbeats,
+    idempotency, jobs, keys, leases, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -55,13 +55,15 @@ pub enum Sweep {
     Idempotency,
     /// Deliveries of webhooks that were finished long ago, and endpoints that were removed.
     Webhooks,
+    /// Credentials that somebody left, and values that nobody can ask for any more.
+    Credentials,
     /// Sessions whose window is over.
     Sessions,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -79,6 +81,7 @@ impl Sweep {
         Self::Workers,
         Self::Checkpoints,
         Self::Webhooks,
+        Self::Credentials,
         Self::Sessions,
     ];
 
@@ -103,6 +106,7 @@ impl Sweep {
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
+            Self::Credentials => "credentials",
             Self::Sessions => "sessions",
         }
     }
@@ -119,7 +123,7 @@ impl Sweep {
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses | Self::Webhooks | Self::Sessions => 20,
+            Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
             Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
         }
     }
@@ -147,6 +151,7 @@ impl Sweep {
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
+            Self::Credentials => credentials::tidy(ctx, BATCH).await,
             Self::Sessions => sessions::forget(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };

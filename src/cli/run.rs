@@ -95,6 +95,11 @@ pub async fn serve() -> Done {
                     private one. For a first look run `entente dev`"
             .into());
     }
+    if config.credentials.development {
+        return Err("ENTENTE_CREDENTIALS=development is for `entente dev`: such credentials are good nowhere. Name real \
+                    provisioners in ENTENTE_CREDENTIALS_FILE"
+            .into());
+    }
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, Vec::new(), &mut signals).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entente_core::sessions::features::{Feature, Features};
+use entente_core::sessions::features::Features;
 
 use super::Reader;
 use crate::app::sessions::{SessionSettings, TokenSecret};
@@ -33,8 +33,7 @@ impl Reader<'_> {
             ),
             idle: Duration::from_secs(hours * 3_600),
             token_secret: secret.map(TokenSecret),
-            // Offered by whoever can also revoke (§14); that is not settled here.
-            offered: Features::all().without(Feature::ProvisionedCredentials),
+            offered: Features::all(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod caller;
 mod channels;
 mod checkpoints;
 mod claims;
+mod credentials;
 mod deliveries;
 pub mod error;
 mod events;
@@ -152,6 +153,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     deliveries::routes(config);
     principals::routes(config);
     keys::routes(config);
+    credentials::routes(config);
     audit::routes(config);
     workers::routes(config);
     inventory::routes(config);

@@ -16,6 +16,7 @@ mod checkpoints;
 mod cli;
 mod concurrency;
 mod config;
+mod credentials;
 mod deliveries;
 mod departures;
 mod egress;

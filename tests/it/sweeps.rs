@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use entente::app::{
-    Ctx, access, channels, checkpoints, deliveries, departures, heartbeats, idempotency, jobs, leases,
-    pending, sessions, tasks, workers,
+    Ctx, access, channels, checkpoints, credentials, deliveries, departures, heartbeats, idempotency, jobs,
+    leases, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
@@ -64,6 +64,12 @@ async fn prepare(world: &World, sweep: Sweep) {
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
         Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks => {
             prepare_work(world, sweep).await;
+        }
+        Sweep::Credentials => {
+            // Their jobs are gone.
+            let sql = "INSERT INTO credentials (id, generation, job_id, provisioner, state, given, asked_at, attempts)
+                 SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5)";
+            sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
@@ -188,6 +194,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
         Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
         Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
+        Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
         Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
         Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
         Sweep::Workers => "SELECT 5 - count(*) FROM workers",
@@ -215,6 +222,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Drains => departures::finish_drains(ctx, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
         Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
+        Sweep::Credentials => credentials::tidy(ctx, limit).await,
         Sweep::Jobs => jobs::pass_time(ctx, limit).await,
         Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
         Sweep::Workers => workers::tidy(ctx, limit).await,

@@ -12,7 +12,7 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 26] = [
+const NOBODYS: [&str; 27] = [
     "GET /api/v1/agents",
     // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
     "GET /api/v1/arcp/agents",
@@ -43,6 +43,7 @@ const NOBODYS: [&str; 26] = [
     "GET /api/v1/intents/{intent_id}/access-requests",
     // Refused for want of the scope `admin`, which the sweep over scopes shows.
     "GET /api/v1/audit",
+    "GET /api/v1/credentials",
     // One's own; those of others are not listed.
     "GET /api/v1/subscriptions",
     "POST /api/v1/subscriptions",
@@ -109,6 +110,8 @@ impl Places {
             ("request_id", request["id"].as_str().unwrap().to_owned()),
             ("lease_id", lease["id"].as_str().unwrap().to_owned()),
             ("subscription_id", hook["id"].as_str().unwrap().to_owned()),
+            // Nobody but an admin hears whether there is one.
+            ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ])
     }
 
@@ -171,6 +174,7 @@ fn body(path: &str) -> Value {
         "identity" => json!({ "public_key": key(2).public_key() }),
         "challenge" => json!({ "challenge": "x", "signature": "x" }),
         "verify" => json!({ "payload": {}, "signature": "x" }),
+        "rotate" if path.contains("/credentials/") => claim,
         "rotate" if path.contains("/identity/") => json!({
             "action": "rotate", "new_public_key": key(2).public_key(), "old_public_key": key(1).public_key(),
             "signature": "x",

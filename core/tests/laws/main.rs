@@ -16,6 +16,7 @@ mod capabilities;
 mod channels;
 mod checkpoints;
 mod clock;
+mod credentials;
 mod cursors;
 mod egress;
 mod events;

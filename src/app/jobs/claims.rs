@@ -24,7 +24,7 @@ use super::writes::{self, Taken, Tokens};
 use super::{budgets, rows};
 use crate::app::lines::Line;
 use crate::app::workers::{self, Directive};
-use crate::app::{Caller, Ctx, Outcome, lock_key};
+use crate::app::{Caller, Ctx, Outcome, credentials, lock_key};
 use crate::feed::Touch;
 
 /// Jobs that are claimed in one request at the most.
@@ -142,6 +142,8 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
     let counted: Vec<JobId> =
         taken.iter().filter(|row| !row.payers.is_empty()).map(|row| row.job_id.into()).collect();
     let mut budgets = budgets::load(&mut conn, &counted).await?;
+    let ids: Vec<JobId> = taken.iter().map(|row| row.job_id.into()).collect();
+    let mut credentials = credentials::of_jobs(&mut conn, &ids).await?;
     for row in &taken {
         ctx.feed.ring(Touch::Job(row.job_id.into()));
     }
@@ -154,7 +156,7 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
             lease: row.lease,
             expires_at: row.expires_at,
             budget: budgets.remove(&job_id),
-            credentials: Vec::new(),
+            credentials: credentials.remove(&job_id).unwrap_or_default(),
             trace_id: row.trace_id,
             parent_id: row.parent_id.map(JobId::from),
             delegate_id: row.delegate_id,
@@ -303,7 +305,8 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     let mut conn = ctx.pool.acquire().await?;
     workers::mine(&mut conn, caller, worker).await?;
     let held = sqlx::query_scalar!(
-        "-- job_clock::of_worker\n SELECT job_id FROM job_clock WHERE worker_id = $1 AND status = 'running' ORDER BY job_id",
+        "-- job_clock::of_worker
+         SELECT job_id FROM job_clock WHERE due_at IS NOT NULL AND worker_id = $1 AND status = 'running' ORDER BY job_id",
         worker.uuid()
     )
     .fetch_all(&mut *conn)

@@ -3,18 +3,20 @@
 
 use entente_core::budgets::Budget;
 use entente_core::ids::{IntentId, JobId};
+use entente_core::jobs::Job;
 use entente_core::jobs::ask::{JobAsk, Submit};
 use entente_core::jobs::wire::Accepted;
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::hold::Hold;
+use super::preparing::{Delegation, being_prepared, provide};
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::submit::{Origin, Submission, accept};
 use super::{budgets, rows, writes};
-use crate::app::{AppError, Caller, Ctx, Outcome, inventory, lock_key};
+use crate::app::{AppError, Caller, Ctx, Outcome, credentials, inventory, lock_key};
 use crate::feed::Touch;
 
 /// Makes a child of a job. Under the same `delegate_id` it is made once.
@@ -43,6 +45,9 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
     let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
+    if rows::child_preparing(&mut tx, id, &delegate_id).await? {
+        return Err(being_prepared().into());
+    }
     if let Some(before) = rows::child_named(&mut tx, id, &delegate_id).await? {
         return Ok(Accepted::new(&before, Vec::new()));
     }
@@ -66,10 +71,11 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
         Err(failure) => return Err(failure),
     };
     if let Ok(made) = &made {
-        let body = json!({
-            "delegate_id": delegate_id, "agent": made.job.agent, "child_job_id": made.job.id, "lease": made.job.lease,
-        });
-        hold.say(id, "delegate", &body);
+        if made.preparing {
+            credentials::prepare(ctx, &mut tx, &made.job).await?;
+        } else {
+            hold.say(id, "delegate", &told(&made.job));
+        }
         writes::insert(&mut tx, std::slice::from_ref(made)).await?;
         let budget = Budget::of(&made.job.lease)?;
         budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
@@ -78,6 +84,18 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     tx.commit().await?;
     hold.announce(ctx);
     let made = made?;
+    if made.preparing {
+        let by = Delegation { parent: id, token: token_digest(token) };
+        // The child's worker gets its credentials; the parent's has its own.
+        return Ok(Accepted::new(&provide(ctx, made.job, Some(by)).await?.job, Vec::new()));
+    }
     ctx.feed.ring(Touch::Work(made.job.agent.clone()));
     Ok(Accepted::new(&made.job, Vec::new()))
+}
+
+/// What the parent's followers are told of a child.
+pub(super) fn told(child: &Job) -> Value {
+    json!({
+        "delegate_id": child.delegate_id, "agent": child.agent, "child_job_id": child.id, "lease": child.lease,
+    })
 }

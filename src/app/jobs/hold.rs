@@ -291,6 +291,9 @@ impl Hold {
                 ctx.feed.news(*intent);
             }
         }
+        if !self.ended.is_empty() {
+            ctx.provisioners.ring();
+        }
         let expired = self.ended.iter().filter(|id| {
             self.jobs.get(id).is_some_and(|job| {
                 job.expires_at.is_some_and(|end| end <= self.now) && job.status == JobStatus::Error

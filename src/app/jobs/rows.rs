@@ -201,6 +201,24 @@ pub(super) async fn child_named(
     row.map(Job::try_from).transpose()
 }
 
+/// Whether the child of this name waits for its credentials.
+pub(super) async fn child_preparing(
+    conn: &mut PgConnection,
+    parent: JobId,
+    delegate_id: &str,
+) -> Outcome<bool> {
+    let waits = sqlx::query_scalar!(
+        r#"-- jobs::child_preparing
+         SELECT EXISTS (SELECT 1 FROM jobs j JOIN job_clock c ON c.job_id = j.id
+             WHERE j.parent_id = $1 AND j.delegate_id = $2 AND c.status = 'preparing') AS "waits!""#,
+        parent.uuid(),
+        delegate_id
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(waits)
+}
+
 /// Jobs that work for an intent and wait, with it.
 pub(super) async fn waiting_for_intents(
     conn: &mut PgConnection,

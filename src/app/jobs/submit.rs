@@ -8,7 +8,7 @@ use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
 use entente_core::ids::{JobId, SessionId};
 use entente_core::jobs::ask::{JobAsk, Submit, no_job};
-use entente_core::jobs::wire::Accepted;
+use entente_core::jobs::wire::{Accepted, Credential};
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
@@ -18,10 +18,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::hold::Hold;
+use super::preparing;
 use super::works::Works;
 use super::writes::Fresh;
 use crate::app::inventory::{Known, Terms};
-use crate::app::{Caller, Ctx, Outcome, channels, seats};
+use crate::app::{Caller, Ctx, Outcome, channels, credentials, seats};
 
 /// Where a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +44,18 @@ pub struct Submitted {
     pub job: Job,
     /// Whether the same was accepted before.
     pub repeated: bool,
+    /// Whether it still waits for its credentials.
+    pub(super) preparing: bool,
 }
 
 impl Submitted {
     pub(super) fn new(job: Job, repeated: bool) -> Self {
-        Self { accepted: Accepted::new(&job, Vec::new()), job, repeated }
+        Self { accepted: Accepted::new(&job, Vec::new()), job, repeated, preparing: false }
+    }
+
+    /// With the credentials that its submitter is told of.
+    pub(super) fn with(self, credentials: Vec<Credential>) -> Self {
+        Self { accepted: Accepted { credentials, ..self.accepted }, preparing: false, ..self }
     }
 }
 
@@ -77,7 +85,8 @@ impl Works {
     pub async fn submit(&self, caller: &Caller, said: Submit, origin: Origin) -> Outcome<Submitted> {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
-        self.hand_in(Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin }).await
+        let submission = Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin };
+        preparing::submit(self, submission).await
     }
 }
 
@@ -145,8 +154,9 @@ pub(super) async fn accept(
         abandoned: Vec::new(),
         ended_at: None,
     };
-    take_place(ctx, conn, hold, submission, &job).await?;
-    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing: false })
+    let preparing = credentials::needed(ctx, &job);
+    begin(ctx, conn, hold, &job, preparing).await?;
+    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
 }
 
 /// Which version the job gets, and on what terms.
@@ -170,16 +180,33 @@ fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
     hold.job(id).ok().filter(|parent| parent.principal == principal).cloned().ok_or_else(no_job)
 }
 
-/// Gives a job its place on the intent that it works for: an entry in the log, and a channel that ends with it.
-async fn take_place(
+/// Gives a job its place; one that still waits for its credentials gets it with them, but that it may have it is certain
+/// before anybody is asked for those.
+async fn begin(
     ctx: &Ctx,
     conn: &mut PgConnection,
     hold: &mut Hold,
-    submission: &Submission,
+    job: &Job,
+    preparing: bool,
+) -> Outcome<()> {
+    match job.intent_id.filter(|_| preparing) {
+        Some(intent) => {
+            seats::require(conn, &job.principal, intent, Level::Write, hold.now()).await.map(|_seat| ())
+        }
+        None if preparing => Ok(()),
+        None => take_place(ctx, conn, hold, job).await,
+    }
+}
+
+/// Gives a job its place on the intent that it works for: an entry in the log, and a channel that ends with it.
+pub(super) async fn take_place(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    hold: &mut Hold,
     job: &Job,
 ) -> Outcome<()> {
     let Some(intent) = job.intent_id else { return Ok(()) };
-    let agent = &submission.principal;
+    let agent = &job.principal;
     let seat = seats::require(conn, agent, intent, Level::Write, hold.now()).await?;
     let Some(line) = hold.lines.get_mut(&intent) else { return Ok(()) };
     let named = format!("job-{}", job.id.to_string().trim_start_matches("job_").to_lowercase());

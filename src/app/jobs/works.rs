@@ -10,13 +10,14 @@ use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::hold::Hold;
+use super::preparing::being_prepared;
 use super::reports::{Report, Reported, report};
 use super::rows;
 use super::submit::{Submission, Submitted, accept};
 use super::writes::{self, Fresh};
 use super::{budgets, log};
 use crate::app::inventory::{self, Known};
-use crate::app::{AppError, Ctx, Outcome, lock_key};
+use crate::app::{AppError, Ctx, Outcome, credentials, lock_key};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -126,8 +127,13 @@ async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
                 Some(before) => before.map(Done::Submitted).map_err(AppError::from),
                 None => match accept(ctx, &mut tx, &mut hold, &asked.known, submission).await {
                     Ok(made) => {
-                        repeats.note(submission, &made.job);
-                        let submitted = Submitted::new(made.job.clone(), false);
+                        let submitted = Submitted {
+                            preparing: made.preparing,
+                            ..Submitted::new(made.job.clone(), false)
+                        };
+                        if !made.preparing {
+                            repeats.note(submission, &made.job);
+                        }
                         fresh.push(made);
                         Ok(Done::Submitted(Box::new(submitted)))
                     }
@@ -138,7 +144,11 @@ async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
         });
     }
     if writes::insert(&mut tx, &fresh).await? != fresh.len() as u64 {
-        return Err(AppError::Inconsistent("another server has just used one of the keys".to_owned()));
+        // Another server has just used one of the keys, or a job under it waits for its credentials.
+        return Err(being_prepared().into());
+    }
+    for made in fresh.iter().filter(|made| made.preparing) {
+        credentials::prepare(ctx, &mut tx, &made.job).await?;
     }
     let initial: Vec<(JobId, Budget)> = fresh
         .iter()
@@ -210,13 +220,17 @@ impl Repeats {
 }
 
 /// Where jobs and reports are handed in.
-pub struct Works(GroupCommit<Working>);
+pub struct Works {
+    group: GroupCommit<Working>,
+    pub(super) ctx: Ctx,
+}
 
 impl Works {
     /// Starts the writers, which work with this context.
     #[must_use]
     pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
-        Self(GroupCommit::start(Working { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
+        let group = GroupCommit::start(Working { ctx: ctx.clone() }, writers, tasks, &ctx.metrics);
+        Self { group, ctx: ctx.clone() }
     }
 
     /// Has a job accepted; resolves after it is committed.
@@ -239,7 +253,7 @@ impl Works {
     }
 
     async fn ask(&self, shard: u64, command: Command) -> Answer {
-        let mut answers = self.0.submit(shard, vec![command]).await;
+        let mut answers = self.group.submit(shard, vec![command]).await;
         match answers.pop() {
             Some(Ok(answer)) => answer,
             Some(Err(stopped)) => Err(AppError::Unavailable(stopped.to_string())),

@@ -10,6 +10,7 @@ use entente_core::jobs::Job;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::budgets;
 use super::reports::token_digest;
 use super::rows::column;
 use crate::app::{Ctx, Outcome};
@@ -296,6 +297,41 @@ pub(super) async fn extend(
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| (row.job_id.into(), row.cancel)).collect())
+}
+
+/// Has a job that waited for its credentials wait for a worker now; whether it still waited.
+pub(super) async fn ready(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
+    let done = sqlx::query!(
+        "-- job_clock::ready
+         UPDATE job_clock SET status = 'pending' WHERE job_id = $1 AND status = 'preparing'",
+        id.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Takes these jobs away again, those that still wait for their credentials: they were never accepted.
+pub(crate) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let dropped = sqlx::query_scalar!(
+        "-- job_clock::drop_preparing
+         DELETE FROM job_clock WHERE job_id = ANY($1) AND status = 'preparing' RETURNING job_id",
+        &ids
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "-- jobs::drop
+         DELETE FROM jobs WHERE id = ANY($1)",
+        &dropped
+    )
+    .execute(&mut *conn)
+    .await?;
+    budgets::drop_all(conn, &dropped).await
 }
 
 /// Forgets up to `limit` idempotency keys of jobs that were accepted before a time.

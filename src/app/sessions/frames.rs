@@ -4,6 +4,7 @@
 
 use entente_core::chunks::Encoding;
 use entente_core::clock::{Timestamp, rfc3339};
+use entente_core::credentials::{self as law, rotation_of};
 use entente_core::ids::{JobId, SessionId};
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::{Delivery, What, inlined, small_stream};
@@ -14,7 +15,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Entered, counters};
-use crate::app::{AppError, Ctx, Outcome, unknown};
+use crate::app::{AppError, Ctx, Outcome, credentials, unknown};
 use crate::feed::Touch;
 
 /// Events read at once.
@@ -166,9 +167,11 @@ async fn inline(conn: &mut PgConnection, features: Features, job: JobId, body: S
 
 /// A rotated credential as its submitter's session is told of it: with its value, which is stored nowhere with the event.
 /// Everybody else, and whoever reads it later, finds it without (§14).
-async fn reveal(_conn: &mut PgConnection, _features: Features, _job: JobId, body: String) -> Outcome<String> {
-    // The credentials' own file says the value.
-    std::future::ready(Ok(body)).await
+async fn reveal(conn: &mut PgConnection, features: Features, job: JobId, body: String) -> Outcome<String> {
+    let told = features.has(Feature::ProvisionedCredentials).then(|| rotation_of("status", &body)).flatten();
+    let Some(id) = told else { return Ok(body) };
+    let value = credentials::reveal(conn, job, id).await?;
+    Ok(value.and_then(|value| law::reveal("status", &body, &value)).unwrap_or(body))
 }
 
 /// Tells a session on a job that it lags behind (§6.5): a frame of its own, with a number like any other.

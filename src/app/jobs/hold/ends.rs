@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use super::{Hold, over};
 use crate::app::jobs::writes;
-use crate::app::{Ctx, Outcome, channels};
+use crate::app::{Ctx, Outcome, channels, credentials};
 
 impl Hold {
     /// Ends the job with a result.
@@ -56,7 +56,7 @@ impl Hold {
         Ok(())
     }
 
-    /// What follows from the ends: on the intents that the jobs worked for, and for their children.
+    /// What follows from the ends: on the intents that the jobs worked for, for their children, and their credentials.
     pub(super) async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         if self.ended.is_empty() {
             return Ok(());
@@ -75,6 +75,7 @@ impl Hold {
             .filter(|id| self.jobs.get(id).is_some_and(|job| job.status != JobStatus::Success))
             .collect();
         writes::stop_children(conn, &failed, self.now).await?;
+        credentials::end_of_jobs(conn, &ended, self.now).await?;
         self.ended = ended;
         Ok(())
     }

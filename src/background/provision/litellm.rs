@@ -1,0 +1,134 @@
+//! `LiteLLM`'s virtual keys (<https://docs.litellm.ai/docs/proxy/virtual_keys>): `POST /key/generate` with an alias, a budget
+//! that is never reset, a list of models and a duration; `POST /key/delete` by alias. A rotation makes another key with what
+//! is left and deletes the one before: the proxy's own regeneration is not in its free version.
+
+use std::time::Duration;
+
+use entente_core::credentials::Bounds;
+use serde_json::{Map, Number, Value, json};
+
+use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};
+use crate::app::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
+use crate::background::egress::{Ask, Upstreams};
+use crate::config::credentials::{LiteLlm, ProvisionerConfig};
+
+/// Words that stand for whole sets of models there. A lease that names a model so means a model.
+const SETS: [&str; 3] = ["all-proxy-models", "all-team-models", "no-default-models"];
+
+/// The list of a key that opens no model: an empty one opens all.
+const NO_MODEL: &str = "no-default-models";
+
+/// A proxy.
+pub(super) struct Proxy {
+    config: ProvisionerConfig,
+    proxy: LiteLlm,
+    client: Upstreams,
+}
+
+impl Proxy {
+    pub(super) fn new(config: ProvisionerConfig, proxy: LiteLlm, client: Upstreams) -> Self {
+        Self { config, proxy, client }
+    }
+
+    fn ask(&self, path: &str, body: &Value, timeout: Duration) -> Ask {
+        Ask {
+            method: "POST".to_owned(),
+            url: format!("{}{path}", self.proxy.url),
+            headers: vec![("authorization".to_owned(), format!("Bearer {}", self.proxy.key))],
+            body: Some(body.to_string()),
+            timeout,
+        }
+    }
+
+    /// A job's bounds as the proxy keeps them.
+    fn bounds(&self, order: &Order) -> Bounds {
+        let bounds = bounded(order, &self.config, |currency| currency == self.proxy.currency);
+        Bounds {
+            models: bounds.models.map(|models| models.iter().filter_map(|model| spoken(model)).collect()),
+            ..bounds
+        }
+    }
+
+    fn request(&self, order: &Order, bounds: &Bounds) -> Value {
+        let mut body = self.proxy.extra.clone();
+        let mut said = |member: &str, value: Value| body.insert(member.to_owned(), value);
+        said("key_alias", json!(order.alias()));
+        said("duration", json!(format!("{}s", ttl(order, bounds))));
+        let metadata = json!({
+            "job_id": order.job_id, "credential_id": order.credential_id, "agent": order.agent,
+            "principal": order.principal,
+        });
+        said("metadata", metadata);
+        // Whatever the operator adds, the lease is not widened by it.
+        if let Some(models) = &bounds.models {
+            let none = [NO_MODEL.to_owned()];
+            said("models", json!(if models.is_empty() { none.as_slice() } else { models }));
+        }
+        if let Some(amount) = bounds.budget.0.get(&self.proxy.currency) {
+            let number = amount.to_string().parse::<Number>().map_or(json!(0), Value::Number);
+            said("max_budget", number);
+            // What is spent stays spent.
+            body.remove("budget_duration");
+        }
+        // A key for models, and not for the proxy's own administration.
+        body.entry("key_type").or_insert_with(|| json!("llm_api"));
+        Value::Object(body)
+    }
+
+    async fn generate(&self, order: &Order) -> Result<Minted, Trouble> {
+        let bounds = self.bounds(order);
+        let timeout = Duration::from_secs(self.config.timeout);
+        let ask = self.ask("/key/generate", &self.request(order, &bounds), timeout);
+        let answer = ask_for(&self.client, ask, order).await?;
+        if !(200..300).contains(&answer.status) {
+            return Err(refused(&answer, &[&self.proxy.key]));
+        }
+        let said: Map<String, Value> =
+            serde_json::from_str(&answer.body).map_err(|_no_object| incomplete("key"))?;
+        let key = said.get("key").and_then(Value::as_str).ok_or_else(|| incomplete("key"))?;
+        Ok(Minted {
+            value: key.to_owned(),
+            upstream_id: None,
+            endpoint: self.config.endpoint.clone().unwrap_or_default(),
+            profile: self.config.profile.clone(),
+            constraints: bounds.echo(),
+        })
+    }
+
+    async fn delete(&self, target: &Target) -> Result<(), Trouble> {
+        let body = match (&target.value, target.given) {
+            (Some(value), true) => json!({ "keys": [value] }),
+            _ => json!({ "key_aliases": [target.alias()] }),
+        };
+        let ask = self.ask("/key/delete", &body, REVOKE_TIME);
+        let answer = self.client.ask(ask, target.now).await.map_err(unanswered)?;
+        // It says "not found" of keys in an object; a page that is not there does not mean the key.
+        let missing = answer.status == 404
+            && serde_json::from_str::<Map<String, Value>>(&answer.body)
+                .is_ok_and(|said| said.contains_key("error") || said.contains_key("detail"));
+        if (200..300).contains(&answer.status) || missing {
+            return Ok(());
+        }
+        Err(refused(&answer, &[&self.proxy.key, target.value.as_deref().unwrap_or_default()]))
+    }
+}
+
+/// A pattern of models as the proxy reads it: its one star goes over slashes too, so that only an enumerated list (`models` in
+/// the operator's file) means exactly the same.
+fn spoken(pattern: &str) -> Option<String> {
+    (!SETS.contains(&pattern)).then(|| pattern.replace("**", "*"))
+}
+
+impl Upstream for Proxy {
+    fn mint<'a>(&'a self, order: &'a Order) -> Answer<'a, Minted> {
+        Box::pin(self.generate(order))
+    }
+
+    fn takes_given(&self) -> bool {
+        true
+    }
+
+    fn revoke<'a>(&'a self, target: &'a Target) -> Answer<'a, ()> {
+        Box::pin(self.delete(target))
+    }
+}

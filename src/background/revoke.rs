@@ -1,0 +1,86 @@
+//! Taking credentials back: what is due is asked of who made it, and what came of it is written down
+//! (`app/credentials/revoking.rs`). No transaction is open while an upstream is waited for; one that hangs keeps only its own
+//! waiting, until all hands are full.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Semaphore;
+
+use super::{every, note};
+use crate::app::credentials::{self, Due, Trouble};
+use crate::app::{Ctx, Outcome};
+use crate::shutdown::Tasks;
+
+/// How often it is looked whether something has become due.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Values that are being taken back at once.
+const HANDS: usize = 32;
+
+/// Takes back what is due until the server stops.
+pub async fn drive(ctx: Ctx, tasks: Tasks) {
+    let hands = Arc::new(Semaphore::new(HANDS));
+    let mut beat = every(BEAT);
+    loop {
+        tokio::select! {
+            () = tasks.stopping().cancelled() => return,
+            () = ctx.provisioners.queued() => {}
+            _ = beat.tick() => {}
+        }
+        let free = hands.available_permits();
+        if free == 0 {
+            continue;
+        }
+        match credentials::claim(&ctx, free).await {
+            Ok(due) => {
+                for one in due {
+                    let (ctx, hand) = (ctx.clone(), Arc::clone(&hands).try_acquire_owned());
+                    let stop = tasks.stopping().clone();
+                    tasks.spawn("revocation", async move {
+                        // One that is given up in the middle is asked again by whoever claims it next.
+                        if let Some(Err(failure)) = stop.run_until_cancelled(take_back(&ctx, one)).await {
+                            note("revocations", &failure);
+                        }
+                        drop(hand);
+                    });
+                }
+            }
+            Err(failure) => note("revocation claims", &failure),
+        }
+    }
+}
+
+/// Takes back what is due until nothing is, for tests; answers with how many attempts that took.
+///
+/// # Errors
+/// The database.
+pub async fn step(ctx: &Ctx) -> Outcome<usize> {
+    let mut made = 0;
+    loop {
+        let due = credentials::claim(ctx, HANDS).await?;
+        if due.is_empty() {
+            return Ok(made);
+        }
+        made += due.len();
+        let mut under_way: FuturesUnordered<_> = due.into_iter().map(|one| take_back(ctx, one)).collect();
+        while let Some(done) = under_way.next().await {
+            done?;
+        }
+    }
+}
+
+/// One attempt.
+async fn take_back(ctx: &Ctx, due: Due) -> Outcome<()> {
+    let answer = match ctx.provisioners.named(&due.provisioner) {
+        Some(provisioner) => provisioner.upstream.revoke(&due.target).await,
+        None => Err(Trouble {
+            why: format!("no provisioner is called `{}` any more; configure it again", due.provisioner),
+            retry_after: None,
+            perhaps: false,
+        }),
+    };
+    credentials::record(ctx, &due, answer).await
+}
