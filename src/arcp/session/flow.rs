@@ -158,6 +158,10 @@ impl Talk {
             desk.clone().acked(seq).await;
         }
         let entered = &desk.entered;
+        if entered.connection > 1 && !self.unheard {
+            // The note of its first sign of life may not have been written when that was its last one too.
+            desk.clone().keep().await;
+        }
         if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
             tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
         }
