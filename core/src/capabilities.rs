@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::globs::{Glob, PATTERN_BYTES};
+use crate::globs::{Glob, PATTERN_BYTES, WORK};
 use crate::limits::LIST_ITEMS;
 use crate::refusal::{Code, Refusal};
 
@@ -113,13 +113,14 @@ impl Authority {
     /// # Errors
     /// The namespace and the pattern that go beyond the parent.
     pub fn within(&self, parent: &Self) -> Result<(), (String, String)> {
+        let mut work = WORK;
         for (word, patterns) in self.iter() {
             let Some(kind) = Namespace::parse(word).filter(|kind| *kind != Namespace::Budget) else {
                 continue;
             };
             let theirs = parent.globs(word, kind);
             for pattern in patterns {
-                let covered = read(kind, pattern).is_ok_and(|glob| glob.is_covered_by(&theirs));
+                let covered = read(kind, pattern).is_ok_and(|glob| glob.is_proved_covered(&theirs, &mut work));
                 if !covered {
                     return Err((word.to_owned(), pattern.clone()));
                 }

@@ -108,6 +108,7 @@ pub(super) async fn accept(
     };
     if let Some(parent) = &parent {
         ask.narrow(parent, &hold.available(parent.id))?;
+        ask.check_time(now)?;
     }
     let id = JobId::mint(now, &*ctx.chance);
     let mut payers = parent.as_ref().map(|parent| parent.payers.clone()).unwrap_or_default();
@@ -140,7 +141,9 @@ pub(super) async fn accept(
         payers,
         trace_id: parent.map(|parent| parent.trace_id).or(trace).unwrap_or_else(|| fresh_trace(ctx)),
         intent_id: ask.intent_id,
-        needs_model: terms.needs_model,
+        // Who delegates cannot give what it may not use itself (§9.4).
+        needs_model: terms.needs_model
+            || parent.as_ref().is_some_and(|parent| parent.needs_model || parent.lease.names("model.use")),
         on_lost: terms.on_lost,
         max_attempts: terms.max_attempts,
         created_at: now,
@@ -177,7 +180,13 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
 
 /// A job's parent: one of the same principal. Another's is as none (contract 13.9).
 fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
-    hold.job(id).ok().filter(|parent| parent.principal == principal).cloned().ok_or_else(no_job)
+    let parent = hold.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
+    let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;
+    if stopped || parent.cancel.is_some() {
+        let message = "The parent was stopped, or is to stop: it has no authority left to give. Submit without it.";
+        return Err(Refusal::field(Code::InvalidRequest, "parent_job_id", "ended", message));
+    }
+    Ok(parent.clone())
 }
 
 /// Gives a job its place; one that still waits for its credentials gets it with them, but that it may have it is certain
