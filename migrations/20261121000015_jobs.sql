@@ -71,7 +71,6 @@ CREATE INDEX jobs_by_key_age ON jobs (created_at) WHERE idempotency_key IS NOT N
 CREATE INDEX jobs_by_principal ON jobs (principal, id);
 CREATE INDEX jobs_by_parent ON jobs (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX jobs_by_session ON jobs (session_id) WHERE counted;
-CREATE INDEX jobs_by_intent ON jobs (intent_id) WHERE intent_id IS NOT NULL;
 
 -- Where a job stands: one narrow row, which every change of it locks.
 CREATE TABLE job_clock (
@@ -133,7 +132,6 @@ CREATE INDEX job_events_by_xid ON job_events (xid, job_id, job_seq);
 CREATE TABLE job_budgets (
     job_id    uuid NOT NULL,
     currency  text NOT NULL,
-    allowed   numeric NOT NULL,
     remaining numeric NOT NULL,
     PRIMARY KEY (job_id, currency)
 ) WITH (fillfactor = 50);

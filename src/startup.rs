@@ -197,11 +197,7 @@ impl Server {
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
             provisioners: Arc::new(provisioners),
         };
-        ctx.ping().await?;
-        keys::refresh(&ctx).await?;
-        for seed in &seeds {
-            seeds::seed(&ctx, seed.kind, &seed.id, &seed.secret).await?;
-        }
+        furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let egress = Egress::new(&ctx.settings.webhooks, names).map_err(StartError::Egress)?;
@@ -278,6 +274,16 @@ impl Server {
             sleep(QUIET).await;
         }
     }
+}
+
+/// What is there before the first request: the right time, the keys that changed, those that were given along.
+async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
+    ctx.ping().await?;
+    keys::refresh(ctx).await?;
+    for seed in given {
+        seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await?;
+    }
+    Ok(())
 }
 
 fn settings(config: &Config, seeded_keys: bool) -> Settings {

@@ -120,7 +120,8 @@ impl Authority {
             };
             let theirs = parent.globs(word, kind);
             for pattern in patterns {
-                let covered = read(kind, pattern).is_ok_and(|glob| glob.is_proved_covered(&theirs, &mut work));
+                let covered =
+                    read(kind, pattern).is_ok_and(|glob| glob.is_proved_covered(&theirs, &mut work));
                 if !covered {
                     return Err((word.to_owned(), pattern.clone()));
                 }

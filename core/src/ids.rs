@@ -178,6 +178,12 @@ fn mint(at: Timestamp, chance: &dyn Chance) -> Uuid {
     Uuid::from_bytes(Ulid::from_parts(millis(at), tail).to_bytes())
 }
 
+/// The lowest id that something born in the millisecond of `at` can have: where a list by age begins.
+#[must_use]
+pub fn floor(at: Timestamp) -> Uuid {
+    Uuid::from_bytes(Ulid::from_parts(millis(at), 0).to_bytes())
+}
+
 macro_rules! minted {
     ($($name:ident),+) => {$(
         impl $name {

@@ -244,9 +244,13 @@ impl Job {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// When something becomes due by itself, if the job is not over.
+    /// When something becomes due by itself. Of a job that is over nothing is, but that its children are to be stopped when it
+    /// failed (§9.4): at once.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
+        if self.status.is_terminal() {
+            return self.ended_at.filter(|_| self.status != JobStatus::Success);
+        }
         let claim = self.claim.as_ref().map(|claim| claim.expires_at);
         let cancel = self.cancel.as_ref().map(|cancel| cancel.due_at);
         [self.lease_end(), self.deadline, claim, cancel].into_iter().flatten().min()

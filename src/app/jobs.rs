@@ -2,13 +2,14 @@
 //! for it and what is written down.
 //!
 //! `works.rs` is the way in for what is hot: jobs and reports, many in one commit. `submit.rs` accepts, `claims.rs` gives to
-//! workers, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs`
+//! workers, `beats.rs` hears that they are there, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs`
 //! makes children, `cancel.rs` and `time.rs` end, `reading.rs` shows, `results.rs` puts streamed results together. All of
 //! them change jobs through `hold.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in
 //! `writes.rs`, `job_events` in
 //! `log.rs`, `job_budgets` and `job_reservations` in `budgets.rs`.
 
 mod authority;
+mod beats;
 mod budgets;
 mod cancel;
 mod claims;
@@ -30,8 +31,9 @@ mod writes;
 use std::time::Duration;
 
 pub use authority::{Allowed, OperationAsk, authorize, settle};
+pub use beats::{Beat, Held, beat};
 pub use cancel::{Canceller, cancel};
-pub use claims::{Beat, ClaimAsk, Claimed, beat, claim, leave, release};
+pub use claims::{ClaimAsk, Claimed, claim, leave, release};
 pub use delegation::delegate;
 pub use log::Stored;
 pub use reading::{Description, Filter, describe, events, list};

@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{AppError, Caller, Ctx, Outcome, inventory, not_found, unknown};
+use crate::feed::Touch;
 
 /// Jobs that one worker may hold at once.
 pub const SLOTS: i64 = 10_000;
@@ -271,7 +272,9 @@ pub async fn direct(ctx: &Ctx, caller: &Caller, id: WorkerId, directive: Directi
     )
     .fetch_optional(&ctx.pool)
     .await?;
-    row.map(Worker::try_from).transpose()?.ok_or_else(|| not_found("worker"))
+    let worker = row.map(Worker::try_from).transpose()?.ok_or_else(|| not_found("worker"))?;
+    ctx.feed.ring(Touch::Worker(id));
+    Ok(worker)
 }
 
 /// Notes that a worker was heard of, and what it says of itself; what it is told.

@@ -2,12 +2,12 @@
 //! whoever is woken reads it from the database, so a bell may be rung for nothing and once too often. Like the rest of the
 //! feed this knows no SQL.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use entente_core::ids::{IntentId, JobId, SessionId};
+use entente_core::ids::{IntentId, JobId, SessionId, WorkerId};
 use entente_core::versions::AgentRef;
 use tokio::sync::Notify;
 
@@ -20,6 +20,8 @@ pub enum Touch {
     Job(JobId),
     /// A job that its worker should stop or drop.
     Stop(JobId),
+    /// A worker that is told something else.
+    Worker(WorkerId),
     /// A session's own events.
     Session(SessionId),
     /// A job of this agent waits for a worker.
@@ -32,6 +34,7 @@ impl fmt::Display for Touch {
             Self::Intent(id) => id.fmt(f),
             Self::Job(id) => id.fmt(f),
             Self::Stop(id) => write!(f, "!{id}"),
+            Self::Worker(id) => id.fmt(f),
             Self::Session(id) => id.fmt(f),
             Self::Work(agent) => write!(f, "@{agent}"),
         }
@@ -55,7 +58,8 @@ impl FromStr for Touch {
         let intent = || text.parse().map(Self::Intent);
         let job = || text.parse().map(Self::Job);
         let session = || text.parse().map(Self::Session);
-        intent().or_else(|_| job()).or_else(|_| session()).map_err(|_none| Unknown)
+        let worker = || text.parse().map(Self::Worker);
+        intent().or_else(|_| job()).or_else(|_| session()).or_else(|_| worker()).map_err(|_none| Unknown)
     }
 }
 
@@ -89,7 +93,7 @@ impl Bells {
     /// Somebody who will listen.
     #[must_use]
     pub fn listener(self: &Arc<Self>) -> Listener {
-        Listener { bells: Arc::clone(self), ear: Arc::default(), hears: Vec::new() }
+        Listener { bells: Arc::clone(self), ear: Arc::default(), hears: HashSet::new() }
     }
 
     /// What jobs and sessions are listened for: for the look around that finds what nobody rang for.
@@ -129,24 +133,23 @@ impl Bells {
 pub struct Listener {
     bells: Arc<Bells>,
     ear: Arc<Notify>,
-    hears: Vec<Touch>,
+    hears: HashSet<Touch>,
 }
 
 impl Listener {
     /// Listens for this too. What is rung from now on resolves [`Self::rung`].
     pub fn add(&mut self, what: Touch) {
-        if self.hears.contains(&what) {
+        if !self.hears.insert(what.clone()) {
             return;
         }
         let mut listeners = self.bells.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.entry(what.clone()).or_default().push(Arc::downgrade(&self.ear));
-        self.hears.push(what);
+        listeners.entry(what).or_default().push(Arc::downgrade(&self.ear));
     }
 
     /// Listens for this no more.
     pub fn remove(&mut self, what: &Touch) {
-        self.hears.retain(|heard| heard != what);
-        self.forget(std::slice::from_ref(what));
+        self.hears.remove(what);
+        self.forget([what]);
     }
 
     /// Resolves when something was rung since the last time.
@@ -154,7 +157,7 @@ impl Listener {
         self.ear.notified().await;
     }
 
-    fn forget(&self, what: &[Touch]) {
+    fn forget<'a>(&self, what: impl IntoIterator<Item = &'a Touch>) {
         let mut listeners = self.bells.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         for touch in what {
             let Some(known) = listeners.get_mut(touch) else { continue };

@@ -159,12 +159,7 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, body: Body<ClaimBody>) -> 
     } else {
         Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
     };
-    let claiming = jobs::claim(&doors.ctx, &asker.caller, ask);
-    let claimed = tokio::select! {
-        claimed = claiming => claimed?,
-        // Whoever waits asks again, and is told by another server.
-        () = doors.draining.cancelled() => Vec::new(),
-    };
+    let claimed = jobs::claim(&doors.ctx, &asker.caller, ask, &doors.draining).await?;
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })
 }
 

@@ -47,7 +47,7 @@ struct Envelope {
     id: MessageId,
     /// `job.event`, `job.result` or `job.error`.
     r#type: String,
-    /// The session that submitted the job.
+    /// The stream, as clients want a session: the job's id under another prefix.
     session_id: String,
     /// The job.
     job_id: JobId,
@@ -76,7 +76,9 @@ impl Envelope {
     }
 
     fn of(doors: &Doors, job: &Job, event: &Stored) -> Result<Self, AppError> {
-        Self::new(doors, &job.session_id.to_string(), &job.trace_id, event)
+        // Clients want one. The submitting session's own would let every observer cancel the job (contract 9, decision 6).
+        let session = job.id.to_string().replacen("job_", "sess_", 1);
+        Self::new(doors, &session, &job.trace_id, event)
     }
 }
 
@@ -160,6 +162,8 @@ struct Live {
     listener: Option<Listener>,
     begun: bool,
     over: bool,
+    /// Whether there may be more than was looked at.
+    behind: bool,
     _permit: StreamPermit,
 }
 
@@ -206,7 +210,8 @@ fn read(text: &str) -> Option<Spot> {
 fn respond(doors: web::Data<Doors>, caller: Caller, subject: Subject, listener: Option<Listener>) -> Reply {
     let permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
     doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: "job" }).inc();
-    let live = Live { doors, caller, subject, listener, begun: false, over: false, _permit: permit };
+    let live =
+        Live { doors, caller, subject, listener, begun: false, over: false, behind: false, _permit: permit };
     let body = stream::unfold(Some(live), |live| async move {
         let mut live = live.filter(|live| !live.over)?;
         match live.next().await {
@@ -245,6 +250,10 @@ impl Live {
             if !text.is_empty() || self.over {
                 return Ok(text);
             }
+            if self.behind {
+                // Nothing of it was the caller's; there may be more.
+                continue;
+            }
             let left = until.saturating_duration_since(Instant::now());
             tokio::select! {
                 biased;
@@ -277,7 +286,9 @@ impl Live {
         let mut text = BytesMut::new();
         match &mut self.subject {
             Subject::Job { job, after } => {
-                let (_, found) = jobs::events(&doors.ctx, &self.caller, job.id, *after, STEP).await?;
+                let (now, found) = jobs::events(&doors.ctx, &self.caller, job.id, *after, STEP).await?;
+                // Who comes back with the last number has heard the end.
+                self.over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {
                     let envelope = Envelope::of(&doors, job, event)?;
                     write(&mut text, &event.job_seq.to_string(), &envelope)?;
@@ -291,6 +302,7 @@ impl Live {
                     let envelope = Envelope::of(&doors, job, event)?;
                     write(&mut text, &show(*place), &envelope)?;
                 }
+                self.behind = *spot != reached;
                 *spot = reached;
             }
         }

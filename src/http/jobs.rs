@@ -63,7 +63,9 @@ async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
         said.idempotency_key = Some(key);
     }
     let submitted = doors.works.submit(&asker.caller, said, Origin::Rest).await?;
-    let accepted = Accepted { session_id: Some(submitted.job.session_id), ..submitted.accepted };
+    // What was accepted over a socket is cancelled there (contract 9, decision 6).
+    let session_id = (!submitted.job.counted).then_some(submitted.job.session_id);
+    let accepted = Accepted { session_id, ..submitted.accepted };
     if submitted.repeated { ok(&accepted) } else { created(&accepted) }
 }
 

@@ -15,7 +15,7 @@ use super::caller::Asker;
 use super::claims::wait;
 use super::error::{Problem, Reply};
 use super::{Doors, created, ok};
-use crate::app::jobs;
+use crate::app::jobs::{self, Held};
 use crate::app::workers::{self, Directive, Worker, WorkerAsk};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -126,6 +126,9 @@ struct HeldBody {
     job_id: String,
     /// Its claim's token.
     claim_token: String,
+    /// Whether the worker knows already that it is to stop: then that is no news to wake it for.
+    #[serde(default)]
+    stopping: bool,
 }
 
 /// A sign that a worker is there.
@@ -137,6 +140,8 @@ struct BeatBody {
     /// The jobs that it holds: their claims are moved on.
     #[serde(default)]
     jobs: Vec<HeldBody>,
+    /// The directive that the worker obeys already; `run` when nothing is said.
+    directive: Option<Directive>,
     /// How long the answer may wait for news: it comes at once when a job is to stop or is lost.
     wait_sec: Option<f64>,
 }
@@ -171,10 +176,10 @@ async fn beat(
     let wait = wait(said.wait_sec)?;
     // What is no job's id is a job that it does not have.
     let mut lost: Vec<String> = Vec::new();
-    let mut held: Vec<(JobId, String)> = Vec::new();
+    let mut held: Vec<Held> = Vec::new();
     for one in said.jobs {
         match one.job_id.parse() {
-            Ok(job) => held.push((job, one.claim_token)),
+            Ok(job_id) => held.push(Held { job_id, token: one.claim_token, stopping: one.stopping }),
             Err(_no_id) => lost.push(one.job_id),
         }
     }
@@ -183,19 +188,10 @@ async fn beat(
     } else {
         Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
     };
-    let state = said.state.as_deref().map(|state| state.get(..200).unwrap_or(state));
-    let mut beat = {
-        let beating = jobs::beat(&doors.ctx, &asker.caller, worker, state, &held, wait);
-        tokio::select! {
-            beat = beating => Some(beat?),
-            () = doors.draining.cancelled(), if !wait.is_zero() => None,
-        }
-    };
-    if beat.is_none() {
-        let at_once = std::time::Duration::ZERO;
-        beat = Some(jobs::beat(&doors.ctx, &asker.caller, worker, state, &held, at_once).await?);
-    }
-    let Some(beat) = beat else { return Err(Problem::internal("a heartbeat without an answer")) };
+    let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
+    let state = state.as_deref();
+    let (ctx, obeyed) = (&doors.ctx, said.directive.unwrap_or(Directive::Run));
+    let beat = jobs::beat(ctx, &asker.caller, worker, state, &held, obeyed, wait, &doors.draining).await?;
     lost.extend(beat.lost.iter().map(JobId::to_string));
     ok(&DirectivesBody {
         directive: beat.directive,

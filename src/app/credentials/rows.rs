@@ -65,7 +65,8 @@ pub(super) async fn store(conn: &mut PgConnection, made: &Made) -> Outcome<bool>
 }
 
 /// Has a value taken back that is not wanted, or writes down that it was never made. What is known of it is kept, because
-/// it may be what the upstream wants to hear; also when somebody else gave it up meanwhile, who knew less.
+/// it may be what the upstream wants to hear; also when somebody else gave it up meanwhile, who knew less. One that is live was
+/// committed, though whoever asks here did not hear so: its job's end takes it back.
 pub(super) async fn lose(conn: &mut PgConnection, lost: &Lost, now: Timestamp) -> Outcome<()> {
     let known = lost.minted.as_ref();
     sqlx::query!(
@@ -74,7 +75,7 @@ pub(super) async fn lose(conn: &mut PgConnection, lost: &Lost, now: Timestamp) -
                 due_at = CASE WHEN $3 AND state = 'minting' THEN NULL ELSE $4::timestamptz END,
                 attempts = 0, last_error = $5, ended_at = coalesce(ended_at, $4),
                 upstream_id = coalesce($6, upstream_id), value = coalesce($7, value)
-         WHERE id = $1 AND generation = $2 AND (state = 'minting' OR NOT $3)",
+         WHERE id = $1 AND generation = $2 AND state <> 'live' AND (state = 'minting' OR NOT $3)",
         lost.prepared.id.uuid(),
         number(lost.prepared.generation),
         lost.absent,

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::hold::Hold;
 use super::reading::conceal;
 use super::reports::token_digest;
-use super::{budgets, rows};
+use super::{budgets, log, rows};
 use crate::app::{AppError, Caller, Ctx, Outcome, lock_key};
 
 /// An operation that a worker is about to make.
@@ -129,13 +129,22 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
     let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    hold.put_back(id, reservation)?;
-    for (currency, amount) in &cost.0 {
+    if let Err(unknown) = hold.put_back(id, reservation) {
+        // The answer to the first time was lost: settled once, it is not settled again.
+        let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
+        return if settled.is_empty() { Err(unknown.into()) } else { Ok(hold.remaining(id)) };
+    }
+    if cost.is_unlimited() {
+        let body = json!({ "name": "cost.released", "value": 0, "unit": "", "reservation_id": reservation });
+        hold.append(id, "metric", hold.now(), body.to_string(), Some(settling(reservation)));
+    }
+    for (index, (currency, amount)) in cost.0.iter().enumerate() {
         let value = numbers(&Budget(BTreeMap::from([(currency.clone(), *amount)])));
         let body = json!({
             "name": "cost.settled", "value": value.get(currency), "unit": currency, "reservation_id": reservation,
         });
-        hold.say(id, "metric", &body);
+        let key = (index == 0).then(|| settling(reservation));
+        hold.append(id, "metric", hold.now(), body.to_string(), key);
         hold.charge(id, currency, *amount, None)?;
     }
     let left = hold.remaining(id);
@@ -143,4 +152,9 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     tx.commit().await?;
     hold.announce(ctx);
     Ok(left)
+}
+
+/// The name of the event that says how a reservation ended.
+fn settling(reservation: &str) -> String {
+    format!("settle:{reservation}")
 }

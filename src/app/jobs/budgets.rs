@@ -92,8 +92,8 @@ pub(super) async fn insert(conn: &mut PgConnection, budgets: &[(JobId, &Budget)]
     }
     sqlx::query!(
         "-- job_budgets::insert
-         INSERT INTO job_budgets (job_id, currency, allowed, remaining)
-         SELECT b.job_id, b.currency, b.amount::numeric, b.amount::numeric
+         INSERT INTO job_budgets (job_id, currency, remaining)
+         SELECT b.job_id, b.currency, b.amount::numeric
          FROM UNNEST($1::uuid[], $2::text[], $3::text[]) AS b (job_id, currency, amount)",
         &ids,
         &currencies,

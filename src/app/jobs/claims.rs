@@ -1,4 +1,4 @@
-//! Claims: workers take jobs, keep them, and give them back (contract 11.2). A job goes to one worker at a time; its token
+//! Claims: workers take jobs and give them back (contract 11.2); that they keep them is `beats.rs`. A job goes to one worker at a time; its token
 //! fences off whoever had it before.
 
 use std::collections::BTreeMap;
@@ -9,12 +9,14 @@ use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
 use entente_core::ids::{IntentId, JobId, ResultId, WorkerId};
-use entente_core::jobs::JobStatus;
 use entente_core::jobs::wire::Credential;
+use entente_core::jobs::{JobStatus, OnLost};
 use entente_core::refusal::{Code, Refusal};
 use futures_util::future::select_all;
 use serde_json::json;
+use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::hold::Hold;
@@ -27,8 +29,8 @@ use crate::app::workers::{self, Directive};
 use crate::app::{Caller, Ctx, Outcome, credentials, lock_key};
 use crate::feed::Touch;
 
-/// Jobs that are claimed in one request at the most.
-pub const CLAIMS: i64 = 1_000;
+/// Jobs that are claimed in one request at the most: each may have an input of 768 KiB.
+pub const CLAIMS: i64 = 100;
 
 /// A job that a worker has taken.
 #[derive(Debug)]
@@ -82,11 +84,16 @@ pub struct ClaimAsk {
     pub wait: Duration,
 }
 
-/// Takes jobs that wait, the oldest first; waits for one when there is none.
+/// Takes jobs that wait, the oldest first; waits for one when there is none, unless the server is `stopping`.
 ///
 /// # Errors
 /// There is no such worker of the caller's; it names agents that are not its.
-pub async fn claim(ctx: &Ctx, caller: &Caller, ask: ClaimAsk) -> Outcome<Vec<Claimed>> {
+pub async fn claim(
+    ctx: &Ctx,
+    caller: &Caller,
+    ask: ClaimAsk,
+    stopping: &CancellationToken,
+) -> Outcome<Vec<Claimed>> {
     let mut conn = ctx.pool.acquire().await?;
     let worker = workers::mine(&mut conn, caller, ask.worker_id).await?;
     drop(conn);
@@ -102,51 +109,89 @@ pub async fn claim(ctx: &Ctx, caller: &Caller, ask: ClaimAsk) -> Outcome<Vec<Cla
     if worker.directive != Directive::Run {
         return Ok(Vec::new());
     }
-    let agents = ask.agents.unwrap_or(worker.agents);
+    let mut agents = ask.agents.unwrap_or(worker.agents);
+    agents.sort_unstable();
+    agents.dedup();
     let until = Instant::now() + ask.wait;
     loop {
         // First the ear, then the look: what comes in between is heard.
         let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.bells().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
         let taken = take(ctx, worker.id, &agents, ask.max).await?;
-        if !taken.is_empty() || ask.wait.is_zero() || timeout_at(until, heard).await.is_err() {
+        if !taken.is_empty() || ask.wait.is_zero() {
+            // A bell is for one: whoever has taken something passes it on, in case there is more.
+            taken.iter().for_each(|job| ctx.feed.bells().ring(&Touch::Work(job.agent.clone())));
             return Ok(taken);
+        }
+        tokio::select! {
+            heard = timeout_at(until, heard) => if heard.is_err() { return Ok(taken) },
+            // Whoever waits asks again, and is answered by another server.
+            () = stopping.cancelled() => return Ok(taken),
         }
         caller.require_key(ctx.now())?;
         // It may have left meanwhile, or been told to claim nothing more.
         let mut conn = ctx.pool.acquire().await?;
         if workers::mine(&mut conn, caller, ask.worker_id).await?.directive != Directive::Run {
+            agents.iter().for_each(|agent| ctx.feed.bells().ring(&Touch::Work(agent.clone())));
             return Ok(Vec::new());
         }
     }
 }
 
 async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
-    let mut conn = ctx.pool.acquire().await?;
-    let now = ctx.now();
-    let tokens = Tokens::mint(ctx, max);
-    let until = now + ctx.settings.jobs.claim;
-    let mut taken = writes::take(&mut conn, worker, agents, max, &tokens, until).await?;
+    let mut taken = take_plain(ctx, worker, agents, max).await?;
     let left = max - i64::try_from(taken.len()).unwrap_or(max);
     if left > 0 {
-        // Those that work for an intent are taken under its lock, for its log tells of them.
-        let waiting = rows::waiting_for_intents(&mut conn, agents, left).await?;
-        if !waiting.is_empty() {
-            drop(conn);
-            let tokens = Tokens::mint(ctx, left);
-            let more = take_with_intents(ctx, worker, &waiting, &tokens, until).await?;
-            taken.extend(more);
-            conn = ctx.pool.acquire().await?;
+        match take_of_intents(ctx, worker, agents, left).await {
+            Ok(more) => taken.extend(more),
+            Err(failure) if taken.is_empty() => return Err(failure),
+            // What was taken is the worker's; the others wait for the next.
+            Err(failure) => tracing::warn!(error = %failure, "jobs of intents could not be claimed"),
         }
     }
+    for job in &taken {
+        ctx.feed.ring(Touch::Job(job.job_id));
+    }
+    Ok(taken)
+}
+
+/// Takes jobs without an intent. What cannot be handed over whole is not taken.
+async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
+    let (now, tokens) = (ctx.now(), Tokens::mint(ctx, max));
+    let until = now + ctx.settings.jobs.claim;
+    let mut tx = ctx.pool.begin().await?;
+    let taken = writes::take(&mut tx, worker, agents, max, &tokens, until).await?;
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let claimed = dress(ctx, &mut tx, taken, until).await?;
+    tx.commit().await?;
+    Ok(claimed)
+}
+
+/// Takes jobs that work for intents, under the locks of those, for their logs tell of it.
+async fn take_of_intents(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let waiting = rows::waiting_for_intents(&mut conn, agents, max).await?;
+    drop(conn);
+    if waiting.is_empty() {
+        return Ok(Vec::new());
+    }
+    take_with_intents(ctx, worker, &waiting, &Tokens::mint(ctx, max)).await
+}
+
+/// What a worker needs of the jobs that it has taken.
+async fn dress(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    taken: Vec<Taken>,
+    until: Timestamp,
+) -> Outcome<Vec<Claimed>> {
     let counted: Vec<JobId> =
         taken.iter().filter(|row| !row.payers.is_empty()).map(|row| row.job_id.into()).collect();
-    let mut budgets = budgets::load(&mut conn, &counted).await?;
+    let mut budgets = budgets::load(conn, &counted).await?;
     let ids: Vec<JobId> = taken.iter().map(|row| row.job_id.into()).collect();
-    let mut credentials = credentials::of_jobs(&mut conn, &ids).await?;
-    for row in &taken {
-        ctx.feed.ring(Touch::Job(row.job_id.into()));
-    }
+    let mut credentials = credentials::of_jobs(conn, &ids).await?;
     let claimed = taken.into_iter().map(|row| {
         let job_id = JobId::from(row.job_id);
         Ok(Claimed {
@@ -166,7 +211,7 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
             deadline: row.deadline,
             claim_token: row.token.unwrap_or_default(),
             claim_expires_at: until,
-            result_id: ResultId::mint(now, &*ctx.chance),
+            result_id: ResultId::mint(ctx.now(), &*ctx.chance),
         })
     });
     claimed.collect()
@@ -177,12 +222,12 @@ async fn take_with_intents(
     worker: WorkerId,
     waiting: &[(JobId, IntentId)],
     tokens: &Tokens,
-    until: Timestamp,
-) -> Outcome<Vec<Taken>> {
+) -> Outcome<Vec<Claimed>> {
     let mut intents: Vec<IntentId> = waiting.iter().map(|(_, intent)| *intent).collect();
     intents.sort_unstable();
     intents.dedup();
     let ids: Vec<Uuid> = waiting.iter().map(|(id, _)| id.uuid()).collect();
+    let until = ctx.now() + ctx.settings.jobs.claim;
     let mut tx = ctx.begin(&intents).await?;
     let rows = writes::take_these(&mut tx, worker, &ids, tokens, until).await?;
     let mut lines: BTreeMap<IntentId, Line> = BTreeMap::new();
@@ -205,69 +250,10 @@ async fn take_with_intents(
     for line in lines.values() {
         line.save(&mut tx).await?;
     }
+    let claimed = dress(ctx, &mut tx, rows, until).await?;
     tx.commit().await?;
     lines.keys().for_each(|intent| ctx.feed.news(*intent));
-    Ok(rows)
-}
-
-/// What a worker is told with its heartbeat.
-#[derive(Debug)]
-pub struct Beat {
-    /// To go on, or not.
-    pub directive: Directive,
-    /// Which of its jobs it is to stop.
-    pub cancel: Vec<JobId>,
-    /// Which of them it has lost: to be dropped without a word.
-    pub lost: Vec<JobId>,
-    /// Until when it holds the others.
-    pub claim_expires_at: Timestamp,
-}
-
-/// Keeps a worker's claims. With `wait` the answer comes as soon as one of its jobs is to stop or is lost, at the latest then.
-///
-/// # Errors
-/// There is no such worker of the caller's.
-pub async fn beat(
-    ctx: &Ctx,
-    caller: &Caller,
-    worker: WorkerId,
-    state: Option<&str>,
-    held: &[(JobId, String)],
-    wait: Duration,
-) -> Outcome<Beat> {
-    caller.require(entente_core::keys::Scope::JobsWork)?;
-    let until = Instant::now() + wait;
-    let mut listener = ctx.feed.bells().listener();
-    held.iter().for_each(|(id, _)| listener.add(Touch::Stop(*id)));
-    loop {
-        let beat = beat_once(ctx, caller, worker, state, held).await?;
-        let news = !beat.cancel.is_empty() || !beat.lost.is_empty() || beat.directive != Directive::Run;
-        if news || wait.is_zero() || timeout_at(until, listener.rung()).await.is_err() {
-            return Ok(beat);
-        }
-        caller.require_key(ctx.now())?;
-    }
-}
-
-async fn beat_once(
-    ctx: &Ctx,
-    caller: &Caller,
-    worker: WorkerId,
-    state: Option<&str>,
-    held: &[(JobId, String)],
-) -> Outcome<Beat> {
-    let mut conn = ctx.pool.acquire().await?;
-    let now = ctx.now();
-    let directive = workers::seen(&mut conn, caller, worker, state, now).await?;
-    let until = now + ctx.settings.jobs.claim;
-    let kept =
-        if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, held, until, now).await? };
-    Ok(Beat {
-        directive,
-        cancel: kept.iter().filter(|(_, cancel)| **cancel).map(|(id, _)| *id).collect(),
-        lost: held.iter().map(|(id, _)| *id).filter(|id| !kept.contains_key(id)).collect(),
-        claim_expires_at: until,
-    })
+    Ok(claimed)
 }
 
 /// Gives a job back: another worker may take it, at once. What was set aside of its budget comes back with it.
@@ -304,6 +290,8 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
 pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> {
     let mut conn = ctx.pool.acquire().await?;
     workers::mine(&mut conn, caller, worker).await?;
+    // First, so that a claim that is just waiting takes nothing more in its name.
+    workers::forget(&mut conn, worker).await?;
     let held = sqlx::query_scalar!(
         "-- job_clock::of_worker
          SELECT job_id FROM job_clock WHERE due_at IS NOT NULL AND worker_id = $1 AND status = 'running' ORDER BY job_id",
@@ -317,17 +305,24 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
             let job = hold.job(id)?;
             let mine = job.claim.as_ref().is_some_and(|claim| claim.worker_id == worker);
             if mine && job.status == JobStatus::Running {
-                match job.cancel.clone() {
-                    Some(cancel) => hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
-                    None => hold.requeue(id)?,
+                match (job.cancel.clone(), job.on_lost) {
+                    (Some(cancel), _) => hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
+                    (None, OnLost::Fail) => {
+                        hold.fail(id, Fault::InternalError, "Its worker left.", None, None)?;
+                    }
+                    (None, OnLost::Requeue) => {
+                        hold.requeue(id)?;
+                        // It went of its own accord: nobody was lost.
+                        let job = hold.change(id)?;
+                        job.attempt = job.attempt.saturating_sub(1);
+                    }
                 }
             }
             Ok(())
         })
         .await?;
     }
-    let mut conn = ctx.pool.acquire().await?;
-    workers::forget(&mut conn, worker).await
+    Ok(())
 }
 
 async fn give_back<T>(

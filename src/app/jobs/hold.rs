@@ -100,6 +100,19 @@ impl Hold {
         })
     }
 
+    /// The intents that jobs in hand work for and whose locks are not held.
+    pub fn intents_missing(&self) -> Vec<IntentId> {
+        let mut missing: Vec<IntentId> = self
+            .jobs
+            .values()
+            .filter_map(|job| job.intent_id)
+            .filter(|intent| !self.lines.contains_key(intent))
+            .collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
     /// The time of whatever is done here.
     pub fn now(&self) -> Timestamp {
         self.now

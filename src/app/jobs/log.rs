@@ -84,6 +84,9 @@ impl From<Row> for Stored {
     }
 }
 
+/// Bytes of bodies that are read at once: chunks of results are large, and nobody needs all of them in memory.
+pub(super) const BYTES: i64 = 4 * 1024 * 1024;
+
 /// Reads whole events: the query's name, and what follows its `FROM`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
@@ -148,14 +151,18 @@ pub(super) async fn known(
     Ok(rows.into_iter().map(|row| (row.job_id.into(), row.event_key)).collect())
 }
 
-/// The events of a job after a number, the oldest first.
+/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than [`BYTES`].
 pub(crate) async fn after(conn: &mut PgConnection, job: JobId, seq: i64, limit: i64) -> Outcome<Vec<Stored>> {
     let rows = select!(
         "job_events::after",
-        "WHERE e.job_id = $1 AND e.job_seq > $2 ORDER BY e.job_seq LIMIT $3",
+        "JOIN (SELECT job_seq, sum(octet_length(body)) OVER (ORDER BY job_seq) - octet_length(body) AS before
+               FROM (SELECT job_seq, body FROM job_events WHERE job_id = $1 AND job_seq > $2 ORDER BY job_seq LIMIT $3) p) n
+         ON n.job_seq = e.job_seq
+         WHERE e.job_id = $1 AND n.before < $4 ORDER BY e.job_seq",
         job.uuid(),
         seq,
-        limit
+        limit,
+        BYTES
     )
     .fetch_all(conn)
     .await?;
@@ -168,5 +175,55 @@ pub(crate) async fn ends(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec
     let rows = select!("job_events::ends", "WHERE e.job_id = ANY($1) AND e.type <> 'job.event'", &ids)
         .fetch_all(conn)
         .await?;
+    Ok(rows.into_iter().map(Stored::from).collect())
+}
+
+/// Where events stand among those of all jobs, and whose they are.
+pub(super) struct Placed {
+    pub xid: i64,
+    pub job_id: Uuid,
+    pub job_seq: i64,
+    pub mine: bool,
+    pub bytes: i32,
+}
+
+/// Where the events after a place stand, below the oldest transaction still under way; whether they are of a principal's jobs.
+pub(super) async fn places(
+    conn: &mut PgConnection,
+    (xid, job, seq): (i64, JobId, i64),
+    principal: &str,
+    limit: i64,
+) -> Outcome<Vec<Placed>> {
+    let rows = sqlx::query_as!(
+        Placed,
+        r#"-- job_events::places
+         SELECT e.xid, e.job_id, e.job_seq, j.principal = $4 AS "mine!", octet_length(e.body) AS "bytes!"
+         FROM (SELECT xid, job_id, job_seq, body FROM job_events
+               WHERE (xid, job_id, job_seq) > ($1, $2, $3)
+                 AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+               ORDER BY xid, job_id, job_seq LIMIT $5) e
+         JOIN jobs j ON j.id = e.job_id ORDER BY e.xid, e.job_id, e.job_seq"#,
+        xid,
+        job.uuid(),
+        seq,
+        principal,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// The events that stand at these places.
+pub(super) async fn at(conn: &mut PgConnection, places: &[(Uuid, i64)]) -> Outcome<Vec<Stored>> {
+    let (jobs, seqs): (Vec<Uuid>, Vec<i64>) = places.iter().copied().unzip();
+    let rows = select!(
+        "job_events::at",
+        "JOIN UNNEST($1::uuid[], $2::bigint[]) AS p (job_id, job_seq) ON p.job_id = e.job_id AND p.job_seq = e.job_seq",
+        &jobs,
+        &seqs
+    )
+    .fetch_all(conn)
+    .await?;
     Ok(rows.into_iter().map(Stored::from).collect())
 }

@@ -1,8 +1,9 @@
 //! Looking at jobs (ARCP §6.6, §7.6): lists, one job, its result. What may not be seen is as what is not there.
 
+use chrono::TimeDelta;
 use entente_core::budgets::Budget;
 use entente_core::clock::Timestamp;
-use entente_core::ids::JobId;
+use entente_core::ids::{JobId, floor};
 use entente_core::jobs::ask::no_job;
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
@@ -10,6 +11,7 @@ use entente_core::limits::PAGE;
 use entente_core::refusal::{Code, Refusal};
 use entente_core::versions::AgentRef;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::log::{self, Stored};
 use super::rows::{Row, select};
@@ -48,15 +50,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<J
         let message = format!("`limit` must be a number from 1 to {PAGE}.");
         return Err(Refusal::field(Code::InvalidRequest, "limit", "range", message).into());
     }
-    let wrong = |_no_id| {
-        let message = "`cursor` is none of this list's. Begin without one.";
-        Refusal::field(Code::InvalidRequest, "cursor", "value", message)
-    };
-    let after: Option<JobId> = filter
-        .cursor
-        .as_deref()
-        .map(|text| text.replacen("cur_", "job_", 1).parse().map_err(wrong))
-        .transpose()?;
+    let (from, below) = bounds(filter)?;
     let statuses: Vec<&str> = filter.statuses.iter().map(|status| status.as_str()).collect();
     let (name, exact) = match &filter.agent {
         None => (None, None),
@@ -68,34 +62,36 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<J
     let rows = if everybody {
         select!(
             "jobs::list_all",
-            "WHERE ($1::uuid IS NULL OR j.id < $1) AND c.status <> 'preparing'
+            "WHERE j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
                AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
                AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
                AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
-            after.map(JobId::uuid),
-            &statuses as &[&str],
-            exact,
-            name,
-            filter.created_after,
-            filter.created_before,
-            i64::from(filter.limit) + 1
-        )
-        .fetch_all(&mut *conn)
-        .await?
-    } else {
-        select!(
-            "jobs::list",
-            "WHERE j.principal = $8 AND ($1::uuid IS NULL OR j.id < $1) AND c.status <> 'preparing'
-               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
-               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
-               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
-            after.map(JobId::uuid),
+            below,
             &statuses as &[&str],
             exact,
             name,
             filter.created_after,
             filter.created_before,
             i64::from(filter.limit) + 1,
+            from
+        )
+        .fetch_all(&mut *conn)
+        .await?
+    } else {
+        select!(
+            "jobs::list",
+            "WHERE j.principal = $9 AND j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
+               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
+               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
+               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
+            below,
+            &statuses as &[&str],
+            exact,
+            name,
+            filter.created_after,
+            filter.created_before,
+            i64::from(filter.limit) + 1,
+            from,
             caller.agent
         )
         .fetch_all(&mut *conn)
@@ -106,6 +102,22 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<J
     jobs.truncate(filter.limit as usize);
     let next = jobs.last().filter(|_| more).map(|job| job.id.to_string().replacen("job_", "cur_", 1));
     Ok((jobs, next))
+}
+
+/// Between which ids a page lies: from the first, below the second.
+fn bounds(filter: &Filter) -> Result<(Uuid, Uuid), Refusal> {
+    let wrong = |_no_id| {
+        let message = "`cursor` is none of this list's. Begin without one.";
+        Refusal::field(Code::InvalidRequest, "cursor", "value", message)
+    };
+    let after: Option<JobId> = filter
+        .cursor
+        .as_deref()
+        .map(|text| text.replacen("cur_", "job_", 1).parse().map_err(wrong))
+        .transpose()?;
+    // An id says its age: the times bound what is read of the index, and the page before does.
+    let newest = filter.created_before.map_or(Uuid::max(), |at| floor(at + TimeDelta::milliseconds(1)));
+    Ok((filter.created_after.map_or(Uuid::nil(), floor), after.map_or(newest, |id| id.uuid().min(newest))))
 }
 
 /// A job as somebody who may observe it finds it.

@@ -3,19 +3,19 @@
 //! A stream over many jobs goes by (transaction, job, number), below the oldest transaction still under way, as the one over
 //! many intents does (ARCHITECTURE.md, "One order").
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use entente_core::ids::JobId;
 use entente_core::jobs::Job;
 use uuid::Uuid;
 
-use super::log::Stored;
+use super::log::{self, Stored};
 use super::rows;
 use crate::app::{Caller, Ctx, Outcome};
 use crate::feed::Touch;
 
-/// Events read at once.
-const STEP: i64 = 256;
+/// Events looked at at once.
+const STEP: i64 = 2_048;
 
 /// A place among the events of all jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,43 +52,33 @@ pub async fn everything(
     after: Spot,
 ) -> Outcome<(Vec<(Spot, Stored, Job)>, Spot)> {
     let mut conn = ctx.pool.acquire().await?;
-    let found = sqlx::query!(
-        r#"-- job_events::everything
-         SELECT e.job_id, e.job_seq, e.origin_seq, e.type AS "type_", e.kind, e.ts, e.body, e.xid
-         FROM job_events e
-         WHERE (e.xid, e.job_id, e.job_seq) > ($1, $2, $3)
-           AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
-         ORDER BY e.xid, e.job_id, e.job_seq LIMIT $4"#,
-        after.xid,
-        after.job_id.uuid(),
-        after.job_seq,
-        STEP
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    let spot = |xid, job: Uuid, seq| Spot { xid, job_id: job.into(), job_seq: seq };
-    let reached = found.last().map_or(after, |row| spot(row.xid, row.job_id, row.job_seq));
-    let mut ids: Vec<JobId> = found.iter().map(|row| row.job_id.into()).collect();
+    let from = (after.xid, after.job_id, after.job_seq);
+    let places = log::places(&mut conn, from, &caller.agent, STEP).await?;
+    // Of others' events only the places are read; of one's own as many as fit.
+    let (mut reached, mut mine, mut bytes) = (after, Vec::new(), 0);
+    for place in places {
+        if place.mine {
+            if bytes >= log::BYTES {
+                break;
+            }
+            bytes += i64::from(place.bytes);
+            mine.push((place.xid, place.job_id, place.job_seq));
+        }
+        reached = Spot { xid: place.xid, job_id: place.job_id.into(), job_seq: place.job_seq };
+    }
+    let named: Vec<(Uuid, i64)> = mine.iter().map(|(_, job, seq)| (*job, *seq)).collect();
+    let found = log::at(&mut conn, &named).await?;
+    let found: HashMap<(JobId, i64), Stored> =
+        found.into_iter().map(|event| ((event.job_id, event.job_seq), event)).collect();
+    let mut ids: Vec<JobId> = named.iter().map(|(job, _)| (*job).into()).collect();
     ids.sort_unstable();
     ids.dedup();
     let jobs = rows::load(&mut conn, &ids).await?;
-    let mine: BTreeMap<JobId, Job> =
-        jobs.into_iter().filter(|job| job.principal == caller.agent).map(|job| (job.id, job)).collect();
-    let events = found.into_iter().filter_map(|row| {
-        let job = mine.get(&row.job_id.into())?.clone();
-        let place = spot(row.xid, row.job_id, row.job_seq);
-        let stored = Stored {
-            job_id: row.job_id.into(),
-            job_seq: row.job_seq,
-            origin_seq: row.origin_seq,
-            session_id: None,
-            type_: row.type_,
-            kind: row.kind,
-            ts: row.ts,
-            body: row.body,
-            event_key: None,
-        };
-        Some((place, stored, job))
+    let jobs: HashMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
+    let events = mine.into_iter().filter_map(|(xid, job, job_seq)| {
+        let job_id = JobId::from(job);
+        let event = found.get(&(job_id, job_seq))?.clone();
+        Some((Spot { xid, job_id, job_seq }, event, jobs.get(&job_id)?.clone()))
     });
     Ok((events.collect(), reached))
 }
@@ -126,7 +116,7 @@ async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
         match touch {
             Touch::Job(id) | Touch::Stop(id) => jobs.push(id.uuid()),
             Touch::Session(id) => sessions.push(id.uuid()),
-            Touch::Intent(_) | Touch::Work(_) => {}
+            Touch::Intent(_) | Touch::Work(_) | Touch::Worker(_) => {}
         }
     }
     let mut found = Vec::new();

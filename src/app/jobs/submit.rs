@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use entente_core::access::Level;
 use entente_core::channels::ChannelAsk;
+use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
 use entente_core::ids::{JobId, SessionId};
@@ -115,14 +116,7 @@ pub(super) async fn accept(
     if !ask.budget.is_unlimited() {
         payers.push(id);
     }
-    let (session_id, counted) = match submission.origin {
-        Origin::Rest => (SessionId::mint(now, &*ctx.chance), false),
-        Origin::Session(session) => (session, true),
-        Origin::Parent => match &parent {
-            Some(parent) => (parent.session_id, parent.counted),
-            None => (SessionId::mint(now, &*ctx.chance), false),
-        },
-    };
+    let (session_id, counted) = session(ctx, submission.origin, parent.as_ref(), now);
     let trace = submission.trace.map(|trace| trace.id());
     let job = Job {
         id,
@@ -139,7 +133,11 @@ pub(super) async fn accept(
         delegate_id: ask.delegate_id,
         generation: parent.as_ref().map_or(0, |parent| parent.generation + 1),
         payers,
-        trace_id: parent.map(|parent| parent.trace_id).or(trace).unwrap_or_else(|| fresh_trace(ctx)),
+        trace_id: parent
+            .as_ref()
+            .map(|parent| parent.trace_id.clone())
+            .or(trace)
+            .unwrap_or_else(|| fresh_trace(ctx)),
         intent_id: ask.intent_id,
         // Who delegates cannot give what it may not use itself (§9.4).
         needs_model: terms.needs_model
@@ -160,6 +158,18 @@ pub(super) async fn accept(
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, hold, &job, preparing).await?;
     Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
+}
+
+/// Which session a job belongs to, and whether that one counts its events.
+fn session(ctx: &Ctx, origin: Origin, parent: Option<&Job>, now: Timestamp) -> (SessionId, bool) {
+    match origin {
+        Origin::Rest => (SessionId::mint(now, &*ctx.chance), false),
+        Origin::Session(session) => (session, true),
+        Origin::Parent => match parent {
+            Some(parent) => (parent.session_id, parent.counted),
+            None => (SessionId::mint(now, &*ctx.chance), false),
+        },
+    }
 }
 
 /// Which version the job gets, and on what terms.
@@ -183,7 +193,8 @@ fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
     let parent = hold.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
     let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;
     if stopped || parent.cancel.is_some() {
-        let message = "The parent was stopped, or is to stop: it has no authority left to give. Submit without it.";
+        let message =
+            "The parent was stopped, or is to stop: it has no authority left to give. Submit without it.";
         return Err(Refusal::field(Code::InvalidRequest, "parent_job_id", "ended", message));
     }
     Ok(parent.clone())

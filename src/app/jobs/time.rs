@@ -21,13 +21,18 @@ use crate::app::{Ctx, Outcome, lock_key};
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = sqlx::query_scalar!(
         "-- job_clock::due
-         SELECT job_id FROM job_clock WHERE due_at <= $1 AND status <> 'preparing' ORDER BY due_at LIMIT $2",
+         SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NULL AND status <> 'preparing'
+         ORDER BY due_at LIMIT $2",
         ctx.now(),
         limit
     )
     .fetch_all(&ctx.pool)
     .await?;
-    round(due.into_iter().map(|id| pass(ctx, id.into()))).await
+    let done = round(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
+    let mut tx = ctx.pool.begin().await?;
+    let stopped = writes::stop_children(&mut tx, ctx.now(), limit).await?;
+    tx.commit().await?;
+    Ok(done + stopped)
 }
 
 async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {

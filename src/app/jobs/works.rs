@@ -17,7 +17,7 @@ use super::submit::{Submission, Submitted, accept};
 use super::writes::{self, Fresh};
 use super::{budgets, log};
 use crate::app::inventory::{self, Known};
-use crate::app::{AppError, Ctx, Outcome, credentials, lock_key};
+use crate::app::{AppError, Ctx, Outcome, Tx, credentials, lock_key};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -52,7 +52,7 @@ impl Deed for Working {
     async fn apply(&self, _memory: &mut (), commands: Vec<Command>) -> Vec<Answer> {
         match batch(&self.ctx, &commands).await {
             Ok(answers) => answers,
-            Err(AppError::Unavailable(why)) => {
+            Err(AppError::Unavailable(why)) if commands.len() == 1 || !is_rolled_back(&why) => {
                 commands.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
             }
             Err(failure) => {
@@ -70,6 +70,11 @@ impl Deed for Working {
     }
 }
 
+/// Whether a transaction lost to another one and can be tried again at once, unlike when the database is away.
+fn is_rolled_back(why: &str) -> bool {
+    why.contains("deadlock detected")
+}
+
 fn lost() -> AppError {
     AppError::Inconsistent("a job's command got no answer".to_owned())
 }
@@ -82,7 +87,7 @@ struct Asked {
     intents: Vec<IntentId>,
 }
 
-async fn look(conn: &mut PgConnection, commands: &[Command]) -> Outcome<Asked> {
+async fn look(ctx: &Ctx, commands: &[Command]) -> Outcome<Asked> {
     let (mut names, mut jobs, mut intents) = (Vec::new(), Vec::new(), Vec::new());
     for command in commands {
         match command {
@@ -98,23 +103,39 @@ async fn look(conn: &mut PgConnection, commands: &[Command]) -> Outcome<Asked> {
     names.dedup();
     jobs.sort_unstable();
     jobs.dedup();
-    let known = if names.is_empty() { BTreeMap::new() } else { inventory::known(conn, &names).await? };
-    if !jobs.is_empty() {
-        intents.extend(rows::intents(conn, &jobs).await?);
-    }
+    let known = if names.is_empty() {
+        BTreeMap::new()
+    } else {
+        inventory::known(&mut *ctx.pool.acquire().await?, &names).await?
+    };
     intents.sort_unstable();
     intents.dedup();
     Ok(Asked { known, jobs, intents })
 }
 
 async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
-    let mut conn = ctx.pool.acquire().await?;
-    let asked = look(&mut conn, commands).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(asked.intents.iter().copied().map(lock_key).collect()).await?;
-    let now = ctx.now();
+    let mut asked = look(ctx, commands).await?;
+    loop {
+        let mut tx = ctx.begin_locked(asked.intents.iter().copied().map(lock_key).collect()).await?;
+        let hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, ctx.now()).await?;
+        // Few jobs work for an intent, and only those that do say for which: then all begins anew, with its lock first.
+        let missing = hold.intents_missing();
+        if missing.is_empty() {
+            return apply(ctx, tx, hold, &asked, commands).await;
+        }
+        asked.intents.extend(missing);
+        asked.intents.sort_unstable();
+    }
+}
+
+async fn apply(
+    ctx: &Ctx,
+    mut tx: Tx,
+    mut hold: Hold,
+    asked: &Asked,
+    commands: &[Command],
+) -> Outcome<Vec<Answer>> {
     let mut repeats = Repeats::find(&mut tx, commands).await?;
-    let mut hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, now).await?;
     let keys = event_keys(&mut tx, commands).await?;
     let mut fresh: Vec<Fresh> = Vec::new();
     let mut answers: Vec<Answer> = Vec::with_capacity(commands.len());

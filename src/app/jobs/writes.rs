@@ -10,6 +10,7 @@ use entente_core::jobs::Job;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::beats::Held;
 use super::budgets;
 use super::reports::token_digest;
 use super::rows::column;
@@ -131,7 +132,7 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
         &jobs.iter().map(|job| job.cancel.as_ref().map(|c| c.reason.as_str())).collect::<Vec<_>>()
             as &[Option<&str>],
         &times(|job| job.cancel.as_ref().map(|cancel| cancel.due_at)) as &[Option<Timestamp>],
-        &times(|job| if job.status.is_terminal() { None } else { job.due_at() }) as &[Option<Timestamp>],
+        &times(Job::due_at) as &[Option<Timestamp>],
         &streamed as &[Option<String>],
         &abandoned,
         &times(|job| job.ended_at) as &[Option<Timestamp>]
@@ -141,13 +142,24 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
     Ok(())
 }
 
-/// Has the open children of jobs that failed stopped: by the sweep, at once, whatever their workers do.
-pub(super) async fn stop_children(conn: &mut PgConnection, parents: &[JobId], now: Timestamp) -> Outcome<()> {
+/// Has the open children of up to `limit` jobs that failed stopped: by the sweep, at once, whatever their workers do. How many
+/// they are. It locks nothing but these, because who ends a job may hold what a child's worker waits for.
+pub(super) async fn stop_children(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
+    let parents = sqlx::query_scalar!(
+        "-- job_clock::failed
+         UPDATE job_clock c SET due_at = NULL FROM (
+             SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL
+             ORDER BY job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
+         WHERE c.job_id = f.job_id RETURNING c.job_id",
+        now,
+        limit
+    )
+    .fetch_all(&mut *conn)
+    .await?;
     if parents.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
-    let ids: Vec<Uuid> = parents.iter().map(|id| id.uuid()).collect();
-    sqlx::query!(
+    let done = sqlx::query!(
         "-- job_clock::stop_children
          WITH open AS (
              SELECT c.job_id FROM jobs j JOIN job_clock c ON c.job_id = j.id
@@ -155,12 +167,12 @@ pub(super) async fn stop_children(conn: &mut PgConnection, parents: &[JobId], no
          UPDATE job_clock c SET cancel_reason = coalesce(c.cancel_reason, 'The job that delegated it has ended.'),
              cancel_due_at = $2, due_at = $2
          FROM open o WHERE o.job_id = c.job_id",
-        &ids,
+        &parents,
         now
     )
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(done.rows_affected())
 }
 
 /// Tokens of claims that are about to be made.
@@ -218,7 +230,8 @@ pub(super) async fn take(
          WITH found AS (
              SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
                  SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
-                 ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f),
+                 ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
+             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3)),
          placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
          claimed AS (
              UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
@@ -275,12 +288,12 @@ pub(super) async fn take_these(
 /// as it was: the sweep looks again when that comes, so that a heartbeat touches no index.
 pub(super) async fn extend(
     conn: &mut PgConnection,
-    held: &[(JobId, String)],
+    held: &[Held],
     until: Timestamp,
     now: Timestamp,
 ) -> Outcome<BTreeMap<JobId, bool>> {
-    let ids: Vec<Uuid> = held.iter().map(|(id, _)| id.uuid()).collect();
-    let tokens: Vec<Digest> = held.iter().map(|(_, token)| token_digest(token)).collect();
+    let ids: Vec<Uuid> = held.iter().map(|one| one.job_id.uuid()).collect();
+    let tokens: Vec<Digest> = held.iter().map(|one| token_digest(&one.token)).collect();
     let rows = sqlx::query!(
         r#"-- job_clock::extend
          WITH held AS (

@@ -49,6 +49,11 @@ impl Broker {
         prior: Option<&Target>,
     ) -> Result<Minted, Trouble> {
         let bounds = self.bounds(order, template);
+        if bounds.models.as_ref().is_some_and(Vec::is_empty) {
+            // An empty list means everything to many an upstream.
+            let why = "the lease covers none of the models that are listed for this broker".to_owned();
+            return Err(Trouble { why, retry_after: None, perhaps: false });
+        }
         let mut filling = prior.map(known).unwrap_or_default();
         filling.extend(wanted(order, &bounds));
         let ask = request(template, &filling, Duration::from_secs(self.config.timeout))?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -23,6 +23,8 @@ use crate::cli::run::Signals;
 
 /// How long the server may think about a claim when there is nothing to do, in seconds.
 const WAIT_SECONDS: u64 = 20;
+/// Jobs that the server gives at once.
+const CLAIMS: usize = 100;
 /// The shortest time between two heartbeats, and between two claims that bring nothing: a job that takes its time to stop, and
 /// a server that does, must not make a storm of them.
 const BEAT: Duration = Duration::from_secs(1);
@@ -30,7 +32,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What the worker is to do (contract 11.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Directive {
     /// Work.
@@ -192,8 +194,9 @@ impl Host {
         let mut pauses = Pauses::new();
         loop {
             let id = self.id.borrow().clone();
+            let max = most.min(CLAIMS);
             let body =
-                json!({ "worker_id": id, "agents": self.agents, "max": most, "wait_sec": WAIT_SECONDS });
+                json!({ "worker_id": id, "agents": self.agents, "max": max, "wait_sec": WAIT_SECONDS });
             let limit = Duration::from_secs(WAIT_SECONDS) + CALL;
             let began = Instant::now();
             match timeout(limit, self.api.ask::<Claims>("/jobs/claim", &body)).await {
@@ -266,11 +269,17 @@ impl Host {
 
     fn sign_of_life(&self) -> (String, Value, Duration) {
         let held = self.held.borrow();
-        let jobs: Vec<Value> =
-            held.iter().map(|(id, held)| json!({ "job_id": id, "claim_token": held.claim_token })).collect();
+        // What is known already is no news to wake this worker for.
+        let one = |(id, held): (&String, &Held)| {
+            let stopping = held.stop.borrow().is_some();
+            json!({ "job_id": id, "claim_token": held.claim_token, "stopping": stopping })
+        };
+        let jobs: Vec<Value> = held.iter().map(one).collect();
         let state = if *self.draining.borrow() { "draining" } else { "running" };
         let wait = *self.interval.borrow();
-        let body = json!({ "state": state, "jobs": jobs, "wait_sec": wait.as_secs() });
+        let directive = *self.directive.borrow();
+        let body =
+            json!({ "state": state, "jobs": jobs, "directive": directive, "wait_sec": wait.as_secs() });
         (format!("/workers/{}/heartbeat", segment(&self.id.borrow())), body, wait + CALL)
     }
 

@@ -114,9 +114,16 @@ async fn what_is_set_aside_cannot_be_spent_twice() {
         settle(&first["reservation_id"], json!({ "USD": "0.25" })).await.ok()["budget"],
         json!({ "USD": 0.15 })
     );
-    settle(&first["reservation_id"], json!({})).await.refused(422, "INVALID_REQUEST");
+    // The answer may have been lost: again it is the same, and nothing more.
+    assert_eq!(
+        settle(&first["reservation_id"], json!({ "USD": "0.25" })).await.ok()["budget"],
+        json!({ "USD": 0.15 })
+    );
+    settle(&json!("rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"), json!({})).await.refused(422, "INVALID_REQUEST");
     let path = format!("reservations/{}/release", second["reservation_id"].as_str().unwrap());
-    assert_eq!(hand.tell(&job, &path, json!({})).await.ok()["budget"], json!({ "USD": 0.75 }));
+    for _ in 0..2 {
+        assert_eq!(hand.tell(&job, &path, json!({})).await.ok()["budget"], json!({ "USD": 0.75 }));
+    }
     // A cost that names what was set aside for it settles it.
     let third = reserve("0.5").await.ok();
     let body =

@@ -102,6 +102,17 @@ async fn a_child_never_has_more_than_its_parent() {
 }
 
 #[tokio::test]
+async fn a_child_that_names_no_model_gets_none_of_a_parent_that_names_some() {
+    let family =
+        Family::of(json!({ "agent.delegate": ["helper"], "model.use": ["fast/*"] }), json!({})).await;
+    family.delegate("d1", json!({}), json!({})).await.is(201);
+    let child = family.helper.one().await;
+    let call = json!({ "capability": "model.use", "target": "slow/x" });
+    family.helper.tell(&child, "authorize", call).await.refused(403, "PERMISSION_DENIED");
+    family.world.end().await;
+}
+
+#[tokio::test]
 async fn an_agent_delegates_only_to_whom_it_may() {
     let family = Family::of(json!({ "agent.delegate": ["other"] }), json!({})).await;
     family.delegate("d1", json!({}), json!({})).await.refused(403, "PERMISSION_DENIED");
@@ -159,6 +170,9 @@ async fn children_end_with_a_parent_that_failed() {
         assert_eq!((&end["code"], &end["final_status"]), (&json!("CANCELLED"), &json!("cancelled")));
     }
     assert_eq!(family.helper.beat(&[&running]).await["lost"], json!([running["job_id"]]));
+    // Who was stopped gives nothing any more.
+    let late = json!({ "agent": "helper", "parent_job_id": family.parent["job_id"] });
+    family.client.post("/jobs", late).await.refused(422, "INVALID_REQUEST");
     family.world.end().await;
 }
 

@@ -96,6 +96,8 @@ async fn a_stream_of_a_job_resumes_and_ends_with_it() {
     for n in 1..=3 {
         assert_eq!(whole.next().await.id, n.to_string());
     }
+    let mut after = Sse::resume(&sse, &path, Some("3")).await;
+    assert!(after.try_next().await.is_none() && after.ended_cleanly(), "who has heard the end is told so");
     sse.with("last-event-id", "x").get(&path).await.refused(422, "INVALID_REQUEST");
     world.end().await;
 }

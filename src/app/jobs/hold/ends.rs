@@ -5,13 +5,12 @@ use entente_core::events::Kind;
 use entente_core::faults::Fault;
 use entente_core::ids::JobId;
 use entente_core::jobs::wire::{ErrorPayload, ResultPayload};
-use entente_core::jobs::{JobStatus, Turn, ended_by, turned};
+use entente_core::jobs::{Turn, ended_by, turned};
 use entente_core::principals::HOUSE;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use super::{Hold, over};
-use crate::app::jobs::writes;
 use crate::app::{Ctx, Outcome, channels, credentials};
 
 impl Hold {
@@ -69,12 +68,6 @@ impl Hold {
                 channels::close_of_jobs(conn, ctx, line, &[*id], HOUSE).await?;
             }
         }
-        let failed: Vec<JobId> = ended
-            .iter()
-            .copied()
-            .filter(|id| self.jobs.get(id).is_some_and(|job| job.status != JobStatus::Success))
-            .collect();
-        writes::stop_children(conn, &failed, self.now).await?;
         credentials::end_of_jobs(conn, &ended, self.now).await?;
         self.ended = ended;
         Ok(())

@@ -13,6 +13,9 @@ use serde_json::json;
 
 use super::{Hold, Reservation};
 
+/// Amounts that one job may have set aside at once: operations that are under way.
+const RESERVATIONS: usize = 1_000;
+
 impl Hold {
     /// What a child of the job can be given: of each currency the least that the job or one of its ancestors has left.
     pub fn available(&self, id: JobId) -> Budget {
@@ -84,6 +87,11 @@ impl Hold {
             && let Some(before) = self.reserved.iter().find(same)
         {
             return Ok(before.id);
+        }
+        if self.reserved.iter().filter(|one| one.job_id == id).count() >= RESERVATIONS {
+            let message =
+                format!("The job has {RESERVATIONS} reservations open. Settle some, or let them go.");
+            return Err(Refusal::field(Code::InvalidRequest, "reserve", "too_many", message));
         }
         let payers = self.job(id)?.payers.clone();
         let mut after = Vec::new();
