@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::asking::{Desk, Done, enter, refusal};
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::app::Outcome;
-use crate::app::sessions::{Batch, Since};
+use crate::app::sessions::{self, Batch, Since};
 use crate::feed::{Listener, Touch};
 use crate::http::Doors;
 
