@@ -100,9 +100,8 @@ CREATE TABLE job_clock (
 -- What workers take, the oldest first.
 CREATE INDEX job_clock_pending ON job_clock (agent, job_id) WHERE status = 'pending' AND intent_id IS NULL;
 CREATE INDEX job_clock_pending_intent ON job_clock (agent, job_id) WHERE status = 'pending' AND intent_id IS NOT NULL;
+-- Whatever is running is due sometime, so this is also where a worker's jobs are found.
 CREATE INDEX job_clock_due ON job_clock (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX job_clock_ended ON job_clock (ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX job_clock_by_worker ON job_clock (worker_id) WHERE worker_id IS NOT NULL;
 
 CREATE TABLE job_events (
     job_id     uuid NOT NULL,
@@ -147,6 +146,8 @@ CREATE TABLE job_reservations (
     attempt    integer NOT NULL,
     -- JSON: amounts by currency.
     amounts    text NOT NULL,
+    -- For which call: asked for again in the same attempt, it is the same.
+    call_id    text,
     created_at timestamptz NOT NULL
 );
 CREATE INDEX job_reservations_by_job ON job_reservations (job_id);

@@ -29,7 +29,7 @@ use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names, SystemNames};
 use crate::background::provision;
 use crate::config::Config;
-use crate::environment::{OsChance, SystemClock};
+use crate::environment::{OsChance, SharedClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
@@ -131,7 +131,7 @@ impl Parts {
         Self {
             config,
             database,
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SharedClock::default()),
             chance: Arc::new(OsChance::default()),
             seeded_keys: false,
             seeds: Vec::new(),
@@ -197,6 +197,7 @@ impl Server {
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
             provisioners: Arc::new(provisioners),
         };
+        ctx.ping().await?;
         keys::refresh(&ctx).await?;
         for seed in &seeds {
             seeds::seed(&ctx, seed.kind, &seed.id, &seed.secret).await?;

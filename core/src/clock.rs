@@ -16,6 +16,9 @@ const LAST_MICROS: i64 = 253_402_300_799_999_999;
 pub trait Clock: Send + Sync {
     /// The time now, in UTC and cut to microseconds (see [`micros`]).
     fn now(&self) -> Timestamp;
+
+    /// Hears what time it is by the clock that all servers share, as of now. A clock that nobody sets does not mind.
+    fn set_by(&self, _theirs: Timestamp) {}
 }
 
 /// Cuts a moment to microseconds, the precision that is stored and hashed. A leap second, which is not kept either,

@@ -57,7 +57,7 @@ pub mod webhooks;
 pub mod workers;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use entente_core::clock::{Clock, Timestamp};
 use entente_core::idempotency::Idempotency;
@@ -208,12 +208,20 @@ impl Ctx {
         self.clock.now()
     }
 
-    /// Asks the database whether it is there.
+    /// Asks the database whether it is there, and what time it is: the clock of all servers is its.
     ///
     /// # Errors
     /// It is not.
     pub async fn ping(&self) -> Outcome<()> {
-        sqlx::query!("-- ping\n SELECT 1 AS one").fetch_one(&self.pool).await?;
+        let began = Instant::now();
+        let theirs = sqlx::query_scalar!(
+            r#"-- ping
+         SELECT clock_timestamp() AS "now!""#
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        // It looked at its clock about half-way.
+        self.clock.set_by(theirs + began.elapsed() / 2);
         Ok(())
     }
 

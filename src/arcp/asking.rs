@@ -83,8 +83,7 @@ pub(super) async fn enter(
     let unknown = || Refusal::new(Code::Unauthenticated, "Invalid or missing API key");
     let grant = match &hello.resume {
         Some(resume) if hello.token.is_empty() => {
-            let found = sessions::presented(ctx, &resume.session_id).await?;
-            found.map(|(grant, _)| grant).ok_or_else(sessions::lost)?
+            sessions::presented(ctx, resume).await?.ok_or_else(sessions::lost)?
         }
         _ if hello.token.is_empty() => return Err(unknown().into()),
         _ => authentication::of_token(ctx, &hello.token).await?,
@@ -96,6 +95,7 @@ pub(super) async fn enter(
         features: (!hello.bare || !hello.features.is_empty()).then_some(features),
         lines: line.lines,
     };
+    let agents = inventory::list(ctx, &caller).await?;
     let (entered, last_seq, follows) = match &hello.resume {
         None => (sessions::open(ctx, &caller, arrival).await?, 0, Vec::new()),
         Some(resume) => {
@@ -104,7 +104,7 @@ pub(super) async fn enter(
             (entered, resume.last_event_seq, follows)
         }
     };
-    let agents = inventory::list(ctx, &caller).await?.into_iter().map(|(name, known)| {
+    let agents = agents.into_iter().map(|(name, known)| {
         let mut agent = json!({ "name": name, "versions": known.versions.registered });
         if let Some(default) = known.versions.default {
             agent["default"] = default.into();
@@ -246,13 +246,10 @@ impl Desk {
         Done::Idle(sessions::is_idle(&self.doors.ctx, self.entered.id).await.unwrap_or(false))
     }
 
-    /// What the session is sent after a number.
-    pub async fn read(self, after: i64, plan: bool) -> Result<sessions::Batch, AppError> {
+    /// What the session is sent after a number, and whether more of what it follows waits for a number.
+    pub async fn read(self, after: i64, plan: bool) -> Result<(sessions::Batch, bool), AppError> {
         let ctx = &self.doors.ctx;
-        let mut left = plan && sessions::plan(ctx, &self.entered).await?;
-        let mut batch = sessions::after(ctx, &self.entered, after).await?;
-        left |= batch.more;
-        batch.more = left;
-        Ok(batch)
+        let left = plan && sessions::plan(ctx, &self.entered).await?;
+        Ok((sessions::after(ctx, &self.entered, after).await?, left))
     }
 }

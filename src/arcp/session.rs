@@ -25,6 +25,10 @@ use crate::http::Doors;
 
 /// Requests of one session that are under way at once; the next are read when one of them is answered.
 const UNDER_WAY: usize = 256;
+/// Bytes of the submits among them: a few of the largest.
+const BYTES: usize = 4 * 1024 * 1024;
+/// How long what was asked may take when the server stops.
+const FINISH: Duration = Duration::from_secs(2);
 /// How long a client may take to say who it is.
 const HELLO: Duration = Duration::from_secs(30);
 /// How long one frame may wait for room: who takes nothing for so long resumes when it can (§14).
@@ -32,13 +36,16 @@ const STALL: Duration = Duration::from_mins(1);
 /// How long to wait before what could not be read is read again.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// What was read, and whether more of what is followed waits for a number.
+type Read = Outcome<(Batch, bool)>;
+
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// What has happened.
 enum Step {
     Heard(Heard),
     Done(Done),
-    Read(Outcome<Batch>),
+    Read(Read),
     Acked,
     Rung,
     Time,
@@ -52,18 +59,24 @@ struct Talk {
     line: Line,
     machine: Machine,
     began: Instant,
-    /// Whether nothing more will be heard.
-    deaf: bool,
+    /// Nothing more will be heard: how it ends once what was asked is answered.
+    last: Option<Ending>,
+    /// When the conversation ends because the server does.
+    leaving_at: Option<Instant>,
     desk: Option<Desk>,
     listener: Listener,
     /// Answered in the order in which they were asked: some clients tell their jobs by nothing else (contract 4.3).
     submits: FuturesOrdered<Pending<Done>>,
+    /// Bytes of each of them.
+    weights: VecDeque<usize>,
     /// Answered whenever they can be.
     others: FuturesUnordered<Pending<Done>>,
     /// Done one after the other, because each may take back what the one before has done.
     follows: VecDeque<Pending<Done>>,
     followed: HashSet<JobId>,
-    reading: Option<Pending<Outcome<Batch>>>,
+    /// Whether something that is followed may wait for its number.
+    unplanned: bool,
+    reading: Option<Pending<Read>>,
     /// What was read, and the machine's mark of that moment.
     held: Option<(u64, VecDeque<Delivery>)>,
     /// Up to where it was read.
@@ -128,13 +141,16 @@ impl Talk {
             line,
             machine: Machine::new(terms, id, Duration::ZERO),
             began,
-            deaf: false,
+            last: None,
+            leaving_at: None,
             desk: None,
             listener: doors.ctx.feed.bells().listener(),
             submits: FuturesOrdered::new(),
+            weights: VecDeque::new(),
             others: FuturesUnordered::new(),
             follows: VecDeque::new(),
             followed: HashSet::new(),
+            unplanned: false,
             reading: None,
             held: None,
             read_seq: 0,
@@ -155,13 +171,17 @@ impl Talk {
 
     /// Waits for whatever happens first.
     async fn next(&mut self, ear: &mut impl Ear) -> Step {
-        let listens = self.machine.listens() && self.under_way() < UNDER_WAY && !self.deaf;
+        let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
+        let listens = self.machine.listens() && room && self.last.is_none();
         let tick = self.machine.next_tick().map(|tick| self.began + tick);
-        let wake =
-            [tick, Some(self.keep_at), self.again_at].into_iter().flatten().min().unwrap_or(self.keep_at);
+        let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at];
+        let wake = due.into_iter().flatten().min().unwrap_or(self.keep_at);
         let draining = self.doors.draining.clone();
         tokio::select! {
-            Some(done) = self.submits.next() => Step::Done(done),
+            Some(done) = self.submits.next() => {
+                self.weights.pop_front();
+                Step::Done(done)
+            }
             Some(done) = self.others.next() => Step::Done(done),
             done = maybe(self.follows.front_mut()) => {
                 self.follows.pop_front();
@@ -179,7 +199,7 @@ impl Talk {
             () = self.listener.rung() => Step::Rung,
             () = sleep_until(wake) => Step::Time,
             () = voided(self.desk.as_ref()) => Step::Void,
-            () = draining.cancelled() => Step::Draining,
+            () = draining.cancelled(), if self.leaving_at.is_none() => Step::Draining,
         }
     }
 
@@ -200,16 +220,16 @@ impl Talk {
             Step::Heard(Heard::Breath) => Vec::new(),
             // What came through a pipe before it was closed is answered.
             Step::Heard(Heard::Gone) if self.line.lines => {
-                self.deaf = true;
+                self.last = Some(Ending::Gone);
                 Vec::new()
             }
             Step::Heard(Heard::Gone) => return Some(Ending::Gone),
             Step::Done(Done::Kept(false)) => return Some(Ending::Taken),
             Step::Done(Done::Idle(true)) => return Some(Ending::Idle),
             Step::Done(done) => self.hear_of(done),
-            Step::Read(Ok(batch)) if !batch.current => return Some(Ending::Taken),
-            Step::Read(batch) => {
-                self.hold(batch);
+            Step::Read(Ok((batch, _))) if !batch.current => return Some(Ending::Taken),
+            Step::Read(read) => {
+                self.hold(read);
                 Vec::new()
             }
             Step::Acked => {
@@ -225,7 +245,12 @@ impl Talk {
                 Err(ending) => return Some(ending),
             },
             Step::Void => return Some(Ending::Refused),
-            Step::Draining => return Some(Ending::Restart),
+            // What was asked is answered; nothing more is heard.
+            Step::Draining => {
+                self.last = Some(Ending::Restart);
+                self.leaving_at = Some(Instant::now() + FINISH);
+                Vec::new()
+            }
         };
         if let Some(ending) = self.act(doing, mouth).await {
             return Some(ending);
@@ -233,8 +258,8 @@ impl Talk {
         if entered && self.unheard && !mouth.ping().await {
             return Some(Ending::Gone);
         }
-        if self.deaf && self.under_way() == 0 {
-            return Some(Ending::Gone);
+        if let Some(ending) = self.last.filter(|_| self.under_way() == 0) {
+            return Some(ending);
         }
         self.deliver(mouth).await
     }
@@ -280,6 +305,7 @@ impl Talk {
         match ask {
             Ask::Open { .. } => {}
             Ask::Submit { request, submit, trace_id } => {
+                self.weights.push_back(submit.input.as_ref().map_or(0, |input| input.get().len()));
                 self.submits.push_back(Box::pin(desk.submit(request, *submit, trace_id)));
             }
             Ask::Cancel { request, job_id, reason } => {

@@ -41,22 +41,23 @@ pub fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
 
 /// A pool whose users wait for a connection as long as it takes: nobody waits for them, and what they have done is to be
 /// written down.
-///
-/// Its statements are led by an index from the first on. The one plan of a statement is made when a server begins, with tables
-/// that are still empty; PostgreSQL would then read the whole of them, and keep to it while they grow.
 #[must_use]
 pub fn patient_pool(options: PgConnectOptions, connections: u32) -> PgPool {
-    let led = [("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
-    waiting(options.options(led), connections, PATIENT_TIMEOUT)
+    waiting(options, connections, PATIENT_TIMEOUT)
 }
 
 fn waiting(options: PgConnectOptions, connections: u32, timeout: Duration) -> PgPool {
     // Every statement is written for one plan, led by an index whatever its parameters are. Without this PostgreSQL
-    // plans statements with array parameters anew each time, which costs more than running them.
-    let options = options
-        .application_name("entente")
-        .statement_cache_capacity(STATEMENT_CACHE)
-        .options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]);
+    // plans statements with array parameters anew each time, which costs more than running them. The plan is made when a
+    // server begins, with tables that are still empty: left to itself PostgreSQL would read the whole of them, and keep to
+    // it while they grow.
+    let options = options.application_name("entente").statement_cache_capacity(STATEMENT_CACHE).options([
+        ("plan_cache_mode", "force_generic_plan"),
+        ("jit", "off"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+    ]);
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(timeout)

@@ -300,7 +300,7 @@ fn migrations_only_go_forward() {
 fn what_conformance_claims_is_tested() {
     let claims = fs::read_to_string(root().join("CONFORMANCE.md")).unwrap();
     let mut tests = BTreeSet::new();
-    for (name, text) in sources(&["tests", "core/tests", "core/src"]) {
+    for (name, text) in sources(&["tests", "core/tests", "core/src", "src"]) {
         let file = Path::new(&name).file_stem().unwrap().to_str().unwrap().to_owned();
         tests.extend(functions(&text).into_iter().map(|(function, _, _)| format!("{file}::{function}")));
     }

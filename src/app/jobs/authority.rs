@@ -69,10 +69,10 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
     let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    let reservation_id = ask.reserve.is_some().then(|| ReservationId::mint(hold.now(), &*ctx.chance));
+    let fresh = ReservationId::mint(hold.now(), &*ctx.chance);
     let judged = hold.may(id, &ask.capability, &ask.target).and_then(|()| {
-        let (Some(reservation), Some(amounts)) = (reservation_id, &ask.reserve) else { return Ok(()) };
-        hold.reserve(id, reservation, amounts)
+        let reserve = ask.reserve.as_ref();
+        reserve.map(|amounts| hold.reserve(id, fresh, amounts, ask.call_id.as_deref())).transpose()
     });
     if let Err(refusal) = &judged {
         hold.refuse(id, ask.call_id.as_deref(), refusal)?;
@@ -81,7 +81,7 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     hold.save(ctx, &mut tx).await?;
     tx.commit().await?;
     hold.announce(ctx);
-    judged.map_err(AppError::from)?;
+    let reservation_id = judged.map_err(AppError::from)?;
     Ok(Allowed { budget, reservation_id })
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Reservation {
     pub attempt: u32,
     /// How much, by currency.
     pub amounts: Budget,
+    /// For which call.
+    pub call_id: Option<String>,
 }
 
 fn amount(stored: &str) -> Outcome<Amount> {
@@ -131,14 +133,16 @@ pub(super) async fn reserve(conn: &mut PgConnection, made: &[Reservation], now: 
         made.iter().map(|one| serde_json::to_string(&one.amounts)).collect::<Result<Vec<String>, _>>()?;
     sqlx::query!(
         "-- job_reservations::insert
-         INSERT INTO job_reservations (id, job_id, attempt, amounts, created_at)
-         SELECT r.id, r.job_id, r.attempt, r.amounts, $5
-         FROM UNNEST($1::uuid[], $2::uuid[], $3::integer[], $4::text[]) AS r (id, job_id, attempt, amounts)",
+         INSERT INTO job_reservations (id, job_id, attempt, amounts, call_id, created_at)
+         SELECT r.id, r.job_id, r.attempt, r.amounts, r.call_id, $5
+         FROM UNNEST($1::uuid[], $2::uuid[], $3::integer[], $4::text[], $6::text[])
+             AS r (id, job_id, attempt, amounts, call_id)",
         &made.iter().map(|one| one.id.uuid()).collect::<Vec<_>>(),
         &made.iter().map(|one| one.job_id.uuid()).collect::<Vec<_>>(),
         &made.iter().map(|one| super::rows::column(one.attempt)).collect::<Vec<_>>(),
         &amounts,
-        now
+        now,
+        &made.iter().map(|one| one.call_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
     )
     .execute(conn)
     .await?;
@@ -153,7 +157,7 @@ pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
         "-- job_reservations::of_jobs
-         SELECT id, job_id, attempt, amounts FROM job_reservations WHERE job_id = ANY($1) ORDER BY id FOR UPDATE",
+         SELECT id, job_id, attempt, amounts, call_id FROM job_reservations WHERE job_id = ANY($1) ORDER BY id FOR UPDATE",
         &ids
     )
     .fetch_all(conn)
@@ -165,6 +169,7 @@ pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome
                 job_id: row.job_id.into(),
                 attempt: super::rows::number(row.attempt)?,
                 amounts: serde_json::from_str(&row.amounts)?,
+                call_id: row.call_id,
             })
         })
         .collect()

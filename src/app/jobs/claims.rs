@@ -305,7 +305,8 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     let mut conn = ctx.pool.acquire().await?;
     workers::mine(&mut conn, caller, worker).await?;
     let held = sqlx::query_scalar!(
-        "-- job_clock::of_worker\n SELECT job_id FROM job_clock WHERE worker_id = $1 AND status = 'running' ORDER BY job_id",
+        "-- job_clock::of_worker
+         SELECT job_id FROM job_clock WHERE due_at IS NOT NULL AND worker_id = $1 AND status = 'running' ORDER BY job_id",
         worker.uuid()
     )
     .fetch_all(&mut *conn)

@@ -22,6 +22,8 @@ use crate::feed::Touch;
 const EVENTS: i64 = 500;
 /// Bytes of bodies read at once: what a slow client costs at the most.
 const BYTES: i64 = 2_000_000;
+/// The same, as it is counted here.
+const CUT: usize = 2_000_000;
 
 /// The next stretch of what a session is sent.
 #[derive(Debug)]
@@ -72,7 +74,9 @@ pub async fn after(ctx: &Ctx, entered: &Entered, seq: i64) -> Outcome<Batch> {
         return Ok(Batch { events: Vec::new(), current, more: false });
     }
     let rows = read(&mut conn, entered.id, seq).await?;
-    let more = !rows.is_empty();
+    let bytes: usize = rows.iter().filter_map(|row| row.body.as_ref()).map(String::len).sum();
+    // Else it was all there is.
+    let more = i64::try_from(rows.len()).is_ok_and(|count| count >= EVENTS) || bytes >= CUT;
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
         events.push(deliver(&mut conn, entered, row).await?);

@@ -6,7 +6,9 @@ use entente_core::canonical::Digest;
 use entente_core::clock::{Timestamp, rfc3339};
 use entente_core::ids::SessionId;
 use entente_core::sessions::dialects::Dialect;
+use entente_core::sessions::envelope::Resume;
 use entente_core::sessions::features::Features;
+use entente_core::sessions::tokens;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -99,27 +101,32 @@ pub(super) fn opened_by(caller: &Caller) -> String {
     }
 }
 
-/// Who opened a session, for one who presents nothing but its resume token: the session's own word, while it still opens.
-/// `None` when there is no such session or it does not.
+/// Who opened a session, for one who presents nothing but its resume token, while what it was opened with still opens
+/// anything. `None` when it does not, or the token is not the session's.
 ///
 /// # Errors
 /// The database.
-pub async fn presented(ctx: &Ctx, session: &str) -> Outcome<Option<(Arc<Grant>, String)>> {
-    let Ok(id) = session.parse::<SessionId>() else { return Ok(None) };
+pub async fn presented(ctx: &Ctx, said: &Resume) -> Outcome<Option<Arc<Grant>>> {
+    let Ok(id) = said.session_id.parse::<SessionId>() else { return Ok(None) };
     let row = sqlx::query!(
         "-- sessions::presented
-         SELECT principal, opened_by FROM sessions WHERE id = $1",
+         SELECT principal, opened_by, token, prior_token FROM sessions WHERE id = $1",
         id.uuid()
     )
     .fetch_optional(&ctx.pool)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let grant = match row.opened_by.split_once(':') {
-        Some(("key", public_id)) => authentication::of_key(ctx, public_id).await?,
-        Some(("until", end)) => authentication::until(ctx, &row.principal, end),
-        _ => None,
-    };
-    Ok(grant.map(|grant| (grant, row.principal)))
+    // Before anything is done for who has no right to it.
+    let known = [Some(row.token), row.prior_token].into_iter().flatten().map(digest);
+    let known = known.collect::<Outcome<Vec<Digest>>>()?;
+    if !known.iter().any(|token| tokens::opens(&said.resume_token, token)) {
+        return Ok(None);
+    }
+    match row.opened_by.split_once(':') {
+        Some(("key", public_id)) => authentication::of_key(ctx, public_id).await,
+        Some(("until", end)) => Ok(authentication::until(ctx, &row.principal, end)),
+        _ => Ok(None),
+    }
 }
 
 /// A session, locked; `None` when there is none.

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use entente_core::ids::JobId;
+use entente_core::sessions::What;
 use entente_core::sessions::dialogue::{Answer, Do, Opened};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::super::asking::{Desk, Done, Inside};
 use super::super::{Ending, Heard, Mouth};
-use super::{AGAIN, Step, Talk};
-use crate::app::sessions::{self, Batch};
-use crate::app::{AppError, Outcome};
+use super::{AGAIN, Read, Step, Talk};
+use crate::app::AppError;
+use crate::app::sessions;
 use crate::feed::Touch;
 
 impl Talk {
     pub(super) fn listen_for(&mut self, job: JobId) {
         self.listener.add(Touch::Job(job));
         self.followed.insert(job);
+        self.unplanned = true;
         // Whatever happened before is found by looking, whatever happens from now on is rung for.
         self.stale = true;
     }
@@ -57,10 +59,11 @@ impl Talk {
     }
 
     /// Keeps what was read until it may be delivered.
-    pub(super) fn hold(&mut self, batch: Outcome<Batch>) {
-        match batch {
-            Ok(batch) => {
-                self.stale |= batch.more;
+    pub(super) fn hold(&mut self, read: Read) {
+        match read {
+            Ok((batch, unplanned)) => {
+                self.unplanned |= unplanned;
+                self.stale |= batch.more || unplanned;
                 if let Some(last) = batch.events.last() {
                     self.read_seq = last.event_seq;
                     self.held = Some((self.machine.mark(), batch.events.into()));
@@ -70,6 +73,7 @@ impl Talk {
                 if !matches!(failure, AppError::Unavailable(_)) {
                     tracing::error!(error = %failure, "a session's events could not be read");
                 }
+                self.unplanned = true;
                 self.again_at = Some(Instant::now() + AGAIN);
             }
         }
@@ -85,6 +89,10 @@ impl Talk {
         self.held = None;
         self.active_at = Instant::now();
         for event in events {
+            if !matches!(event.what, What::Event(_)) && self.followed.remove(&event.job_id) {
+                // Nothing more will happen to it.
+                self.listener.remove(&Touch::Job(event.job_id));
+            }
             let chance = self.chance();
             let doing = self.machine.deliver(self.moment(&chance), event);
             if let Some(ending) = self.act(doing, mouth).await {
@@ -101,12 +109,16 @@ impl Talk {
         }
         let Some(desk) = self.desk.clone() else { return };
         self.stale = false;
-        self.reading = Some(Box::pin(desk.read(self.read_seq, !self.followed.is_empty())));
+        let plan = std::mem::take(&mut self.unplanned) || !self.followed.is_empty();
+        self.reading = Some(Box::pin(desk.read(self.read_seq, plan)));
     }
 
     /// What is due: heartbeats, fences, the session's life, a second attempt.
     pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
         let now = Instant::now();
+        if self.leaving_at.is_some_and(|at| at <= now) {
+            return Err(Ending::Restart);
+        }
         if self.again_at.is_some_and(|at| at <= now) {
             self.again_at = None;
             self.stale = true;
@@ -146,6 +158,10 @@ impl Talk {
             desk.clone().acked(seq).await;
         }
         let entered = &desk.entered;
+        if entered.connection > 1 && !self.unheard {
+            // The note of its first sign of life may not have been written when that was its last one too.
+            desk.clone().keep().await;
+        }
         if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
             tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
         }

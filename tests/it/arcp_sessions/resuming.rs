@@ -59,6 +59,42 @@ async fn a_resume_brings_what_was_missed_under_the_same_numbers() {
 }
 
 #[tokio::test]
+async fn a_welcome_that_is_lost_does_not_cost_the_session() {
+    let (world, hand, key) = world().await;
+    let mut socket = Socket::open(&world, key).await;
+    socket.submit(json!({ "agent": "echo" })).await;
+    let mut said = hello(key, &FEATURES);
+    said["resume"] = json!({ "session_id": socket.session(),
+        "resume_token": socket.welcome["payload"]["resume_token"], "last_event_seq": 0 });
+    for _ in 0..3 {
+        // It asks, and gives up before it is answered: the token that it was about to get is nobody's.
+        let mut held = world.ctx().pool.begin().await.unwrap();
+        sqlx::query("SELECT 1 FROM sessions FOR UPDATE").execute(&mut *held).await.unwrap();
+        let mut hasty = Socket::connect(world.address, "/arcp").await;
+        hasty.say("session.hello", said.clone()).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        hasty.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        held.commit().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    let count: i64 =
+        sqlx::query_scalar("SELECT connection FROM sessions").fetch_one(&world.ctx().pool).await.unwrap();
+    assert_eq!(count, 4, "the session was taken up three times");
+    let mut again = socket.resume(&world, key, 0).await;
+    let claimed = hand.one().await;
+    hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
+    assert_eq!(seqs(&again.numbered(1).await), [1]);
+    // Once the client has shown that it has the new one, the old one is worth nothing, connected or not.
+    again.say("session.bye", json!({})).await;
+    again.closed().await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let mut late = Socket::connect(world.address, "/arcp").await;
+    assert_eq!(late.ask("session.hello", said).await["payload"]["code"], "RESUME_WINDOW_EXPIRED");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn the_specifications_own_resume_needs_nothing_but_its_token() {
     let (world, hand, key) = world().await;
     let mut socket = Socket::open_with(&world, "/arcp", hello(key, &["ack", "subscribe"])).await;

@@ -131,6 +131,12 @@ async fn what_is_set_aside_cannot_be_spent_twice() {
     }
     let left = world.admin().await.get(&format!("/jobs/{}", id(&job))).await.ok();
     assert_eq!(left["budget"], json!({ "USD": 0.65 }));
+    // Whoever did not get the answer asks again for the same call, and gets the same.
+    let body =
+        json!({ "capability": "tool.call", "target": "x", "call_id": "c9", "reserve": { "USD": "0.4" } });
+    let one = hand.tell(&job, "authorize", body.clone()).await.ok();
+    assert_eq!(hand.tell(&job, "authorize", body).await.ok(), one);
+    assert_eq!(one["budget"], json!({ "USD": 0.25 }));
     world.end().await;
 }
 

@@ -64,13 +64,27 @@ impl Hold {
         Ok(())
     }
 
-    /// Sets amounts aside: on every counter that counts them, or not at all. A currency that nobody counts cannot be.
+    /// Sets amounts aside: on every counter that counts them, or not at all. A currency that nobody counts cannot be. For a
+    /// call that has its amounts already nothing more is: the answer to the first time was lost.
     pub fn reserve(
         &mut self,
         id: JobId,
         reservation: ReservationId,
         amounts: &Budget,
-    ) -> Result<(), Refusal> {
+        call_id: Option<&str>,
+    ) -> Result<ReservationId, Refusal> {
+        let attempt = self.job(id)?.attempt;
+        let same = |one: &&Reservation| {
+            one.job_id == id
+                && one.attempt == attempt
+                && one.call_id.as_deref() == call_id
+                && one.amounts == *amounts
+        };
+        if call_id.is_some()
+            && let Some(before) = self.reserved.iter().find(same)
+        {
+            return Ok(before.id);
+        }
         let payers = self.job(id)?.payers.clone();
         let mut after = Vec::new();
         for currency in amounts.0.keys() {
@@ -89,11 +103,11 @@ impl Hold {
         }
         self.spent.extend(after.iter().map(|(payer, _)| *payer));
         self.budgets.extend(after);
-        let attempt = self.job(id)?.attempt;
-        let made = Reservation { id: reservation, job_id: id, attempt, amounts: amounts.clone() };
+        let call_id = call_id.map(str::to_owned);
+        let made = Reservation { id: reservation, job_id: id, attempt, amounts: amounts.clone(), call_id };
         self.reserved.push(made.clone());
         self.made.push(made);
-        Ok(())
+        Ok(reservation)
     }
 
     /// Puts back what was set aside under a name.
