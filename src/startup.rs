@@ -181,8 +181,8 @@ impl Server {
 
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
         let tasks = Tasks::new();
-        let provisioners = provision::provisioners(&config, &chance).map_err(StartError::Egress)?;
         let ctx = Ctx {
+            provisioners: Arc::new(provision::provisioners(&config, &chance).map_err(StartError::Egress)?),
             pool: house.clone(),
             clock,
             chance,
@@ -195,7 +195,6 @@ impl Server {
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
-            provisioners: Arc::new(provisioners),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));

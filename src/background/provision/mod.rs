@@ -88,7 +88,7 @@ async fn ask_for(client: &Upstreams, ask: Ask, order: &Order) -> Result<Answer, 
         let left = within.saturating_duration_since(tokio::time::Instant::now());
         let answer = client.ask(Ask { timeout: left, ..ask.clone() }, order.now).await;
         let again = match &answer {
-            Ok(answer) => matches!(answer.status, 429 | 503),
+            Ok(answer) => answer.status == 429,
             Err(silence) => !silence.perhaps,
         };
         if !again || tries == TRIES || left <= PAUSE * 2 {
@@ -107,7 +107,7 @@ fn unanswered(silence: Unanswered) -> Trouble {
 fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
     let said = entente_core::credentials::scrub(&answer.body, secrets.iter().copied());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-    let refused = (400..500).contains(&answer.status) && answer.status != 408 || answer.status == 503;
+    let refused = (400..500).contains(&answer.status) && answer.status != 408;
     Trouble {
         why: format!("it answered {}{said}", answer.status),
         retry_after: answer.retry_after,

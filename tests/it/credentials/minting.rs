@@ -152,7 +152,7 @@ async fn who_refuses_has_made_nothing() {
 #[tokio::test]
 async fn an_upstream_that_asks_for_a_moment_gets_it() {
     let (world, upstream) = world(|upstream| litellm(upstream, &json!({ "timeout_sec": 1 }))).await;
-    upstream.minting(Some(Trouble::Says(503, "")));
+    upstream.minting(Some(Trouble::Says(429, "")));
     let waiting = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let (answer, ()) = tokio::join!(accepted(&world, &waiting), async {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -183,6 +183,21 @@ async fn a_lost_answer_is_found_by_its_alias_and_not_believed_too_early() {
         assert_eq!((upstream.out().len(), states(&world).await), (0, vec!["revoked".to_owned()]));
         world.end().await;
     }
+}
+
+#[tokio::test]
+async fn of_what_a_gateway_in_trouble_did_nothing_is_believed() {
+    let (world, upstream) = world(|upstream| litellm(upstream, &json!({}))).await;
+    for status in [500, 502, 503, 504] {
+        upstream.minting(Some(Trouble::Says(status, "")));
+        let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
+        assert_eq!(accepted(&world, &job).await.unwrap_err().code, Code::Unavailable);
+    }
+    // Asked once each: asked again under the same name, a proxy that had done it would only say that it is taken.
+    assert_eq!((upstream.asked().len(), states(&world).await), (4, vec!["revoking".to_owned(); 4]));
+    world.clock.advance(120);
+    assert_eq!((take_back(&world).await, states(&world).await), (4, vec!["revoked".to_owned(); 4]));
+    world.end().await;
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn a_failed_rotation_leaves_the_value_before() {
 #[tokio::test]
 async fn a_job_that_ends_meanwhile_keeps_no_new_value() {
     let running = Running::with(|upstream| litellm(upstream, &json!({ "timeout_sec": 3 }))).await;
-    running.upstream.minting(Some(Trouble::Says(503, "")));
+    running.upstream.minting(Some(Trouble::Says(429, "")));
     let (rotated, ()) = tokio::join!(running.rotate(json!({})), async {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         running.hand.tell(&running.job, "result", json!({ "result": 1 })).await.ok();
