@@ -83,7 +83,7 @@ async fn a_rotation_is_told_with_its_value_to_its_submitter_alone() {
     let told = admin.get(&format!("/jobs/{}/events", id(&job))).await;
     assert!(told.text.contains("credential_rotated") && !told.text.contains(value.as_str().unwrap()));
     // Taken up again, the session is told what it was told.
-    drop(submitter.send(tokio_tungstenite::tungstenite::Message::Close(None)).await);
+    assert!(submitter.send(tokio_tungstenite::tungstenite::Message::Close(None)).await);
     let mut resumed = submitter.resume(&world, "key-of-agent.client", 0).await;
     assert_eq!(body(resumed.of("job.event").await), whole);
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
