@@ -22,15 +22,19 @@ use entente_core::sessions::dialects::Dialect;
 use entente_core::sessions::envelope::Resume;
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::tokens;
+use tokio::time::sleep;
 
 use self::rows::Session;
-use super::{Caller, Ctx, Outcome, credentials, idempotency};
+use super::{Caller, Ctx, Outcome, Tx, credentials, idempotency};
 use crate::feed::Touch;
 
 pub use follows::{Followed, Since, follow, followed, observed, plan, unfollow};
 pub use frames::{Batch, after, press};
 pub use keeping::{acked, forget, is_idle, keep, leave};
 pub use rows::presented;
+
+/// How long who comes with the token before the last waits for a sign of life of who has the last one.
+const PROOF: Duration = Duration::from_millis(250);
 
 /// What the operator says about sessions.
 #[derive(Debug, Clone)]
@@ -137,10 +141,14 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
 pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
     let id: SessionId = said.session_id.parse().map_err(|_no_id| lost())?;
-    let mut tx = ctx.pool.begin().await?;
+    let (mut tx, mut session) = knock(ctx, caller, said, id).await?;
+    if !tokens::opens(&said.resume_token, &session.token) {
+        // The sign of life that makes the token before the last worthless may be on its way.
+        tx.rollback().await?;
+        sleep(PROOF).await;
+        (tx, session) = knock(ctx, caller, said, id).await?;
+    }
     let now = ctx.now();
-    let session = rows::lock(&mut tx, id).await?;
-    let mut session = session.filter(|session| opens(session, &caller.agent, said, now)).ok_or_else(lost)?;
     let token = tokens::mint(&*ctx.chance);
     // The one that the client is known to have opens the session until it is known to have the new one.
     let presented = [Some(session.token), session.prior].into_iter().flatten();
@@ -156,6 +164,14 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
     // Whoever held it reads that it is another's.
     ctx.feed.ring(Touch::Session(id));
     Ok(session.entered(token))
+}
+
+/// The session that is asked for, locked, if it opens to who asks.
+async fn knock(ctx: &Ctx, caller: &Caller, said: &Resume, id: SessionId) -> Outcome<(Tx, Session)> {
+    let mut tx = ctx.pool.begin().await?;
+    let session = rows::lock(&mut tx, id).await?;
+    let session = session.filter(|session| opens(session, &caller.agent, said, ctx.now()));
+    Ok((tx, session.ok_or_else(lost)?))
 }
 
 /// Until when a session can be resumed that is connected now: the window counts from the last message, and it is not

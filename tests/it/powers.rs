@@ -154,7 +154,10 @@ async fn a_key_without_a_word_may_do_all_but_manage() {
         "channels:read",
         "channels:write",
         "agents:read",
-        "agents:write"
+        "agents:write",
+        "jobs:read",
+        "jobs:write",
+        "jobs:work"
     ]);
     assert_eq!(made.record["scopes"], ordinary);
     assert_eq!(made.record["act_as"], json!([]));

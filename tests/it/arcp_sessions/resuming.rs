@@ -76,7 +76,8 @@ async fn a_welcome_that_is_lost_does_not_cost_the_session() {
         hasty.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         held.commit().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        // Who comes with the token before the last is kept waiting for a moment.
+        tokio::time::sleep(Duration::from_millis(600)).await;
     }
     let count: i64 =
         sqlx::query_scalar("SELECT connection FROM sessions").fetch_one(&world.ctx().pool).await.unwrap();
