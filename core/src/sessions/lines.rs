@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::dialects::Dialect;
 use super::{Delivery, LINE_BYTES, SENT_BYTES, What};
 use crate::chunks::Encoding;
 
@@ -66,10 +67,11 @@ impl Numbering {
         delivered - by
     }
 
-    /// Gives a stored event its numbers: one, or several if it is cut. None when the client has it already.
-    pub fn number(&mut self, event: Delivery) -> Vec<(i64, Delivery)> {
+    /// Gives a stored event its numbers: one, or several if it is cut. None when the client has it already. One
+    /// that would be too long in the client's own shapes is replaced, under the same number.
+    pub fn number(&mut self, event: Delivery, dialect: Dialect) -> Vec<(i64, Delivery)> {
         let first = event.event_seq + self.moved();
-        let pieces = self.pieces(event);
+        let pieces = self.pieces(event, dialect);
         let more = i64::try_from(pieces.len()).unwrap_or(1) - 1;
         if more > 0 {
             self.moves.push((first + more, self.moved() + more));
@@ -78,7 +80,7 @@ impl Numbering {
         numbered.filter(|(seq, _)| *seq > self.skip).collect()
     }
 
-    fn pieces(&mut self, event: Delivery) -> Vec<Delivery> {
+    fn pieces(&mut self, event: Delivery, dialect: Dialect) -> Vec<Delivery> {
         let chunk = match &event.what {
             What::Event(kind) if kind == "result_chunk" => serde_json::from_str::<Chunk>(&event.body).ok(),
             _ => None,
@@ -93,7 +95,8 @@ impl Numbering {
             self.chunks.remove(&chunk.result_id);
             return vec![event];
         }
-        if event.body.len() + AROUND <= self.most { vec![event] } else { vec![too_long(event)] }
+        let fits = dialect.written(&event.what, &event.body) + AROUND <= self.most;
+        if fits { vec![event] } else { vec![too_long(event)] }
     }
 
     fn cut(&mut self, event: &Delivery, chunk: &Chunk) -> Vec<Delivery> {

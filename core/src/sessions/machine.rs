@@ -225,7 +225,7 @@ impl Machine {
         }
         let job_id = event.job_id;
         let mut doing = Vec::new();
-        for (seq, piece) in self.numbers.number(event) {
+        for (seq, piece) in self.numbers.number(event, self.pen.dialect) {
             self.sent_seq = self.sent_seq.max(seq);
             if let Some(frame) = self.pen.delivery(moment, &piece, seq) {
                 doing.push(self.send(moment, frame));

@@ -366,7 +366,7 @@ proptest! {
         }).collect();
         let run = |skip| {
             let mut numbers = Numbering::lines(skip);
-            chunks.iter().flat_map(|chunk| numbers.number(chunk.clone())).collect::<Vec<_>>()
+            chunks.iter().flat_map(|chunk| numbers.number(chunk.clone(), Dialect::Strict)).collect::<Vec<_>>()
         };
         let whole = run(0);
         let bodies: Vec<Value> = whole.iter().map(|(_, piece)| serde_json::from_str(&piece.body).unwrap()).collect();

@@ -8,7 +8,7 @@ use entente_core::sessions::dialogue::{Ask, Do, Terms};
 use entente_core::sessions::envelope::read;
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::machine::Machine;
-use entente_core::sessions::{Delivery, LAG, What, tokens};
+use entente_core::sessions::{Delivery, LAG, SENT_BYTES, What, tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -136,6 +136,31 @@ fn each_dialect_gets_its_own_shapes() {
         let Do::Send(text) = &doing[0] else { panic!() };
         assert_eq!(text.contains(r#""output":{"n":12345678901234567890123}"#), output, "{dialect:?}: {text}");
         assert!(text.contains(r#""result":{"n":12345678901234567890123}"#), "letter by letter");
+    }
+}
+
+#[test]
+fn a_result_that_is_given_twice_is_measured_twice() {
+    let chance = chance();
+    for (dialect, bytes, whole) in [
+        (Dialect::Strict, 900_000, true),
+        (Dialect::Go, 450_000, true),
+        (Dialect::Go, 600_000, false),
+        (Dialect::Strict, 1_000_000, false),
+    ] {
+        let mut machine =
+            Machine::new(Terms { dialect: Some(dialect), ..terms() }, session(), Duration::ZERO);
+        let doing = machine.hear(moment(&chance, 0), &frame("session.hello", "h", &hello(&[])));
+        let Do::Ask(ask) = &doing[0] else { panic!() };
+        machine.answer(moment(&chance, 0), &request_of(ask).unwrap(), reply(ask, false));
+        let body = json!({ "final_status": "success", "result": "r".repeat(bytes), "completed_at": "t" });
+        let done = Delivery { what: What::Result, ..event(1, "log", body.to_string()) };
+        let doing = machine.deliver(moment(&chance, 0), done);
+        let Do::Send(text) = &doing[0] else { panic!() };
+        assert!(text.len() <= SENT_BYTES, "{dialect:?}: {} bytes", text.len());
+        let told = sent(&doing).remove(0);
+        assert_eq!(told["payload"].get("result").is_some(), whole, "{dialect:?} {bytes}");
+        assert_eq!(told["payload"].get("result_id").is_some(), !whole, "{dialect:?} {bytes}");
     }
 }
 
