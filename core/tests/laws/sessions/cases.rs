@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use chrono::{TimeZone as _, Utc};
+use entente_core::ids::JobId;
 use entente_core::sessions::dialects::Dialect;
 use entente_core::sessions::dialogue::{Ask, Do, Terms};
 use entente_core::sessions::envelope::read;
 use entente_core::sessions::features::{Feature, Features};
+use entente_core::sessions::lines::Numbering;
 use entente_core::sessions::machine::Machine;
 use entente_core::sessions::{Delivery, LAG, SENT_BYTES, What, tokens};
 use proptest::prelude::*;
@@ -162,6 +164,36 @@ fn a_result_that_is_given_twice_is_measured_twice() {
         assert_eq!(told["payload"].get("result").is_some(), whole, "{dialect:?} {bytes}");
         assert_eq!(told["payload"].get("result_id").is_some(), !whole, "{dialect:?} {bytes}");
     }
+}
+
+#[test]
+fn chunks_are_cut_alike_in_what_is_new_and_in_a_history_between() {
+    let other: JobId = "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5G".parse().unwrap();
+    let mut numbers = Numbering::lines(0);
+    let mut stored = 0;
+    // The places of the pieces of a chunk, of which a long one is cut into three.
+    let mut places = |job_id, chunk: u32, long: bool| -> Vec<u64> {
+        stored += 1;
+        let data = "x".repeat(if long { 150_000 } else { 10 });
+        let body = json!({ "result_id": "res_1", "chunk_seq": chunk, "data": data, "encoding": "utf8", "more": chunk < 3 });
+        let event = Delivery { job_id, ..event(stored, "result_chunk", body.to_string()) };
+        let pieces = numbers.number(event, Dialect::Strict);
+        pieces
+            .iter()
+            .map(|(_, p)| serde_json::from_str::<Value>(&p.body).unwrap()["chunk_seq"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(places(job(), 0, true), [0, 1, 2]);
+    assert_eq!(places(job(), 1, true), [3, 4, 5]);
+    // Another job's result of the same name begins at its own first.
+    assert_eq!(places(other, 0, false), [0]);
+    assert_eq!(places(other, 1, false), [1]);
+    // The history of the first between what is new of it.
+    assert_eq!(places(job(), 0, true), [0, 1, 2]);
+    assert_eq!(places(job(), 2, false), [6]);
+    assert_eq!(places(job(), 1, true), [3, 4, 5]);
+    assert_eq!(places(job(), 3, true), [7, 8, 9]);
+    assert_eq!(places(job(), 2, false), [6]);
 }
 
 #[test]
