@@ -197,6 +197,28 @@ fn chunks_are_cut_alike_in_what_is_new_and_in_a_history_between() {
 }
 
 #[test]
+fn what_is_quoted_in_an_answer_is_short() {
+    let chance = chance();
+    let mut machine = open(&chance, &["heartbeat"]);
+    let long = "ä".repeat(200_000);
+    for (word, payload) in [
+        ("job.submit", json!({ "agent": "echo", "lease_request": long })),
+        ("session.ack", json!({ "last_processed_seq": long })),
+        ("session.ping", json!({ "nonce": long })),
+        ("session.pong", json!({ "ping_nonce": [long] })),
+    ] {
+        let doing = machine.hear(moment(&chance, 0), &frame(word, "r", &payload));
+        let told = sent(&doing).remove(0);
+        assert_eq!(told["payload"]["code"], "INVALID_REQUEST", "{word}");
+        assert!(told.to_string().len() < 2_000, "{word}: {} bytes", told.to_string().len());
+    }
+    let told = sent(
+        &machine.hear(moment(&chance, 0), &frame("session.ping", "r", &json!({ "nonce": "n".repeat(256) }))),
+    );
+    assert_eq!(told[0]["payload"]["ping_nonce"], "n".repeat(256));
+}
+
+#[test]
 fn clients_are_told_by_their_first_frame() {
     let python = json!({ "auth": { "token": "t" }, "capabilities": { "features": [], "agents": [] } });
     let uuid = "01932c07-5b3a-7c3e-8f5d-1b2a3c4d5e6f";
