@@ -27,7 +27,7 @@ use crate::http::Doors;
 const UNDER_WAY: usize = 256;
 /// Bytes of the submits among them: a few of the largest.
 const BYTES: usize = 4 * 1024 * 1024;
-/// How long what was asked may take when the server stops.
+/// How long what was asked may take when the server stops or the client goes.
 const FINISH: Duration = Duration::from_secs(2);
 /// How long a client may take to say who it is.
 const HELLO: Duration = Duration::from_secs(30);
@@ -61,7 +61,7 @@ struct Talk {
     began: Instant,
     /// Nothing more will be heard: how it ends once what was asked is answered.
     last: Option<Ending>,
-    /// When the conversation ends because the server does.
+    /// When the conversation ends because the server does, or its client, answered or not.
     leaving_at: Option<Instant>,
     desk: Option<Desk>,
     listener: Listener,
@@ -104,6 +104,10 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
         }
     };
     let _too_slow = timeout(STALL, mouth.end(ending)).await;
+    // Who is let in no longer has nothing done for it any more.
+    if ending != Ending::Refused {
+        Box::pin(talk.finish()).await;
+    }
     // What comes once is not carried along all the time.
     Box::pin(talk.leave()).await;
 }
@@ -167,6 +171,12 @@ impl Talk {
 
     fn under_way(&self) -> usize {
         self.submits.len() + self.others.len() + self.follows.len()
+    }
+
+    /// Hears nothing more, and ends when what was asked is answered, or soon.
+    fn leave_soon(&mut self, ending: Ending) {
+        self.last = Some(ending);
+        self.leaving_at.get_or_insert(Instant::now() + FINISH);
     }
 
     /// Waits for whatever happens first.
@@ -247,8 +257,7 @@ impl Talk {
             Step::Void => return Some(Ending::Refused),
             // What was asked is answered; nothing more is heard.
             Step::Draining => {
-                self.last = Some(Ending::Restart);
-                self.leaving_at = Some(Instant::now() + FINISH);
+                self.leave_soon(Ending::Restart);
                 Vec::new()
             }
         };
@@ -259,7 +268,8 @@ impl Talk {
             return Some(Ending::Gone);
         }
         if let Some(ending) = self.last.filter(|_| self.under_way() == 0) {
-            return Some(ending);
+            let doing = self.machine.leave(self.moment(&self.chance()));
+            return self.act(doing, mouth).await.or(Some(ending));
         }
         self.deliver(mouth).await
     }
@@ -281,6 +291,7 @@ impl Talk {
                     Ok(false) | Err(_) => return Some(Ending::Gone),
                 },
                 Do::Ask(ask) => self.ask(ask),
+                Do::Leave => self.leave_soon(Ending::Done),
                 Do::Close(Closing::Done) => return Some(Ending::Done),
                 Do::Close(Closing::Refused) => return Some(Ending::Refused),
                 Do::Close(Closing::Silent) => return Some(Ending::Silent),

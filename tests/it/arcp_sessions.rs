@@ -279,6 +279,48 @@ async fn close_is_answered_bye_is_not_and_jobs_run_on() {
 }
 
 #[tokio::test]
+async fn what_was_asked_before_the_end_is_done_and_answered_before_it() {
+    let (world, _hand, key) = world().await;
+    let mut viewer = Socket::open(&world, key).await;
+    let mut jobs = 0;
+    for end in ["session.close", "session.bye", ""] {
+        let mut socket = Socket::open(&world, key).await;
+        // The database makes them wait, so that all is heard before anything is answered.
+        let mut held = world.ctx().pool.begin().await.unwrap();
+        sqlx::query("LOCK TABLE jobs IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
+        for _ in 0..3 {
+            socket.say("job.submit", json!({ "agent": "echo" })).await;
+        }
+        if end.is_empty() {
+            socket.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
+        } else {
+            socket.say(end, json!({})).await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        held.commit().await.unwrap();
+        jobs += 3;
+        if !end.is_empty() {
+            for _ in 0..3 {
+                assert_eq!(socket.next().await.unwrap()["type"], "job.accepted", "{end}");
+            }
+            let last = socket.next().await.map(|frame| frame["type"].clone());
+            assert_eq!(last, (end == "session.close").then(|| json!("session.closed")));
+        }
+        let began = std::time::Instant::now();
+        loop {
+            let listed = viewer.ask("session.list_jobs", json!({})).await;
+            if listed["payload"]["jobs"].as_array().unwrap().len() == jobs {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(5), "after {end:?}: {listed}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    drop(viewer);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_principal_has_no_more_sessions_than_it_may() {
     let (world, _hand, key) = world_with(&[("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", "2")]).await;
     let (mut one, two) = (Socket::open(&world, key).await, Socket::open(&world, key).await);

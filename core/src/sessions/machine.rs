@@ -32,6 +32,8 @@ enum Stage {
     Entering,
     /// It is in.
     Open,
+    /// The client goes: what it has asked is still answered.
+    Leaving,
     /// It is over.
     Over,
 }
@@ -62,6 +64,8 @@ pub struct Machine {
     sent_seq: i64,
     acked_seq: i64,
     pressed: bool,
+    /// The request that asked to close, and is answered last.
+    closing: Option<String>,
 }
 
 type Doing = Vec<Do>;
@@ -88,6 +92,7 @@ impl Machine {
             sent_seq: 0,
             acked_seq: 0,
             pressed: false,
+            closing: None,
         }
     }
 
@@ -204,6 +209,17 @@ impl Machine {
         self.stage = Stage::Over;
         self.waiting.clear();
         vec![Do::Close(why)]
+    }
+
+    /// What a client that goes has asked is answered: so is its `session.close`, and it is over.
+    pub fn leave(&mut self, moment: Moment<'_>) -> Doing {
+        if self.stage != Stage::Leaving {
+            return Vec::new();
+        }
+        let closed = self.closing.take().map(|id| self.pen.closed(moment, &id));
+        let mut doing: Doing = closed.map(|frame| self.send(moment, frame)).into_iter().collect();
+        doing.extend(self.close(Closing::Done));
+        doing
     }
 
     fn refuse(

@@ -6,11 +6,11 @@ use entente_core::ids::JobId;
 use entente_core::sessions::What;
 use entente_core::sessions::dialogue::{Answer, Do, Opened};
 use futures_util::StreamExt as _;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::super::asking::{Desk, Done, Inside};
 use super::super::{Ending, Heard, Mouth};
-use super::{AGAIN, Read, Step, Talk};
+use super::{AGAIN, FINISH, Read, Step, Talk};
 use crate::app::AppError;
 use crate::app::sessions;
 use crate::feed::Touch;
@@ -117,7 +117,7 @@ impl Talk {
     pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
         let now = Instant::now();
         if self.leaving_at.is_some_and(|at| at <= now) {
-            return Err(Ending::Restart);
+            return Err(self.last.unwrap_or(Ending::Restart));
         }
         if self.again_at.is_some_and(|at| at <= now) {
             self.again_at = None;
@@ -137,6 +137,27 @@ impl Talk {
         }
         let chance = self.chance();
         Ok(self.machine.tick(self.moment(&chance)))
+    }
+
+    /// Does what was asked and is not done, whoever hears of it: a job that was submitted is there when its client looks for
+    /// it again.
+    pub(super) async fn finish(&mut self) {
+        if self.desk.is_none() {
+            return;
+        }
+        let until = self.leaving_at.unwrap_or_else(|| Instant::now() + FINISH);
+        let Self { submits, others, follows, .. } = self;
+        let submits = async { while submits.next().await.is_some() {} };
+        let others = async { while others.next().await.is_some() {} };
+        let follows = async {
+            while let Some(next) = follows.pop_front() {
+                next.await;
+            }
+        };
+        let all = async { tokio::join!(submits, others, follows) };
+        if timeout_at(until, all).await.is_err() {
+            tracing::debug!("a session ended before all that it was asked for was done");
+        }
     }
 
     /// Notes that the connection is over: the session's window begins.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{TimeZone as _, Utc};
 use entente_core::ids::JobId;
 use entente_core::sessions::dialects::Dialect;
-use entente_core::sessions::dialogue::{Ask, Do, Terms};
+use entente_core::sessions::dialogue::{Ask, Closing, Do, Terms};
 use entente_core::sessions::envelope::read;
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::lines::Numbering;
@@ -216,6 +216,29 @@ fn what_is_quoted_in_an_answer_is_short() {
         &machine.hear(moment(&chance, 0), &frame("session.ping", "r", &json!({ "nonce": "n".repeat(256) }))),
     );
     assert_eq!(told[0]["payload"]["ping_nonce"], "n".repeat(256));
+}
+
+#[test]
+fn who_closes_is_first_answered_what_it_has_asked() {
+    let chance = chance();
+    for (word, last) in [("session.close", Some("session.closed")), ("session.bye", None)] {
+        let mut machine = open(&chance, &[]);
+        let doing = machine.hear(moment(&chance, 0), &frame("job.submit", "s", &json!({ "agent": "echo" })));
+        let Do::Ask(ask) = &doing[0] else { panic!() };
+        let doing = machine.hear(moment(&chance, 0), &frame(word, "c", &json!({})));
+        assert!(matches!(doing.as_slice(), [Do::Leave]), "{doing:?}");
+        assert!(!machine.listens() && !machine.may_deliver(machine.mark()));
+        assert!(
+            machine
+                .hear(moment(&chance, 0), &frame("job.submit", "s", &json!({ "agent": "echo" })))
+                .is_empty()
+        );
+        let told = sent(&machine.answer(moment(&chance, 0), &request_of(ask).unwrap(), reply(ask, false)));
+        assert_eq!(told[0]["type"], "job.accepted");
+        let doing = machine.leave(moment(&chance, 0));
+        assert_eq!(sent(&doing).first().map(|frame| frame["type"].as_str().unwrap()), last);
+        assert!(matches!(doing.last(), Some(Do::Close(Closing::Done))) && machine.is_over());
+    }
 }
 
 #[test]
