@@ -195,7 +195,7 @@ pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
 async fn seen(conn: &mut PgConnection, job: JobId, from: i64) -> Outcome<i64> {
     let seq = sqlx::query_scalar!(
         "-- session_follows::seen
-         SELECT job_seq FROM job_events WHERE job_id = $1 AND origin_seq <= $2 ORDER BY job_seq DESC LIMIT 1",
+         SELECT job_seq FROM job_events WHERE job_id = $1 AND origin_seq <= $2 ORDER BY origin_seq DESC, job_seq DESC LIMIT 1",
         job.uuid(),
         from
     )
