@@ -232,9 +232,9 @@ impl Desk {
         }
     }
 
-    /// Notes that the session is connected.
-    pub async fn keep(self) -> Done {
-        match sessions::keep(&self.doors.ctx, &self.entered).await {
+    /// Notes that the session is connected, and whether its client was heard of since.
+    pub async fn keep(self, heard: bool) -> Done {
+        match sessions::keep(&self.doors.ctx, &self.entered, heard).await {
             Ok(current) => Done::Kept(current),
             // It is tried again before the session's time is over.
             Err(_unreachable) => Done::Kept(true),

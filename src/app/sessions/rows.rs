@@ -203,23 +203,25 @@ pub(super) async fn take_up(conn: &mut PgConnection, session: &Session) -> Outco
     Ok(())
 }
 
-/// Moves on until when a session can be resumed. One that is heard of has its last token: the one before opens nothing any
-/// more. False when the connection is no longer the session's.
+/// Moves on until when a session can be resumed. When its client was heard of over this connection (`heard`), it has its last
+/// token: the one before opens nothing any more. False when the connection is no longer the session's.
 pub(super) async fn move_on(
     conn: &mut PgConnection,
     id: SessionId,
     connection: i64,
     attached: bool,
+    heard: bool,
     expires_at: Timestamp,
 ) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- sessions::move_on
-         UPDATE sessions SET attached = $3, expires_at = $4, prior_token = CASE WHEN $3 THEN NULL ELSE prior_token END
+         UPDATE sessions SET attached = $3, expires_at = $4, prior_token = CASE WHEN $5 THEN NULL ELSE prior_token END
          WHERE id = $1 AND connection = $2",
         id.uuid(),
         connection,
         attached,
-        expires_at
+        expires_at,
+        heard
     )
     .execute(conn)
     .await?;

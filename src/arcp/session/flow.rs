@@ -54,7 +54,7 @@ impl Talk {
             matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
         if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
             self.unheard = false;
-            self.others.push(Box::pin(desk.keep()));
+            self.others.push(Box::pin(desk.keep(true)));
         }
     }
 
@@ -130,7 +130,7 @@ impl Talk {
             }
             let settings = &self.doors.ctx.settings.sessions;
             self.keep_at = now + settings.resume_window / 4;
-            self.others.push(Box::pin(desk.clone().keep()));
+            self.others.push(Box::pin(desk.clone().keep(!self.unheard)));
             if now.duration_since(self.active_at) >= settings.idle {
                 self.others.push(Box::pin(desk.rest()));
             }
@@ -181,7 +181,7 @@ impl Talk {
         let entered = &desk.entered;
         if entered.connection > 1 && !self.unheard {
             // The note of its first sign of life may not have been written when that was its last one too.
-            desk.clone().keep().await;
+            desk.clone().keep(true).await;
         }
         if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
             tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
