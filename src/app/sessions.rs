@@ -22,9 +22,10 @@ use entente_core::sessions::dialects::Dialect;
 use entente_core::sessions::envelope::Resume;
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::tokens;
+use sqlx::PgConnection;
 
 use self::rows::Session;
-use super::{Caller, Ctx, Outcome, credentials, idempotency};
+use super::{Caller, Ctx, Outcome, Tx, credentials, idempotency};
 use crate::feed::Touch;
 
 pub use follows::{Followed, Since, follow, followed, observed, plan, unfollow};
@@ -97,18 +98,9 @@ pub struct Entered {
 /// The caller may not read jobs, or its principal has as many sessions as it may.
 pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
-    let settings = &ctx.settings.sessions;
-    // Of two at once the second counts the first.
-    let lock = idempotency::lock_key(&caller.agent, "sessions");
-    let mut tx = ctx.begin_locked(vec![lock]).await?;
+    let mut tx = begin(ctx, caller).await?;
     let now = ctx.now();
-    if rows::attached(&mut tx, &caller.agent, now).await? >= i64::from(settings.per_principal) {
-        let message = format!(
-            "`{}` has {} open sessions, as many as it may. Close some, or resume one.",
-            caller.agent, settings.per_principal
-        );
-        return Err(Refusal::new(Code::PermissionDenied, message).into());
-    }
+    has_room(&mut tx, ctx, caller, now).await?;
     let token = tokens::mint(&*ctx.chance);
     let session = Session {
         id: SessionId::mint(now, &*ctx.chance),
@@ -120,6 +112,7 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
         last_seq: 0,
         acked_seq: 0,
         connection: 1,
+        attached: true,
         client: arrival.client,
         expires_at: until(ctx, now),
         lines: arrival.lines,
@@ -130,17 +123,37 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
     Ok(session.entered(token))
 }
 
+/// Begins what makes a session of this principal a connected one: of two at once the second counts the first.
+async fn begin(ctx: &Ctx, caller: &Caller) -> Outcome<Tx> {
+    ctx.begin_locked(vec![idempotency::lock_key(&caller.agent, "sessions")]).await
+}
+
+/// Requires that the principal may have one more session connected.
+async fn has_room(conn: &mut PgConnection, ctx: &Ctx, caller: &Caller, now: Timestamp) -> Outcome<()> {
+    let most = ctx.settings.sessions.per_principal;
+    if rows::attached(conn, &caller.agent, now).await? < i64::from(most) {
+        return Ok(());
+    }
+    let agent = &caller.agent;
+    let message = format!("`{agent}` has {most} open sessions, as many as it may. Close some.");
+    Err(Refusal::new(Code::PermissionDenied, message).into())
+}
+
 /// Takes a session up again (§6.3). Whoever held it until now is told to go, connected or not. A wrong token changes nothing.
 ///
 /// # Errors
 /// [`Code::ResumeWindowExpired`]: there is no such session for this token and caller, or what is asked for is not kept.
+/// Or the principal has as many others connected as it may: this one can be taken up when one of them is closed.
 pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
     let id: SessionId = said.session_id.parse().map_err(|_no_id| lost())?;
-    let mut tx = ctx.pool.begin().await?;
+    let mut tx = begin(ctx, caller).await?;
     let now = ctx.now();
     let session = rows::lock(&mut tx, id).await?;
     let mut session = session.filter(|session| opens(session, &caller.agent, said, now)).ok_or_else(lost)?;
+    if !session.attached {
+        has_room(&mut tx, ctx, caller, now).await?;
+    }
     let token = tokens::mint(&*ctx.chance);
     // The one that the client is known to have opens the session until it is known to have the new one.
     let presented = [Some(session.token), session.prior].into_iter().flatten();

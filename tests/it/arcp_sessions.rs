@@ -334,7 +334,18 @@ async fn a_principal_has_no_more_sessions_than_it_may() {
     one.closed().await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let third = Socket::open(&world, key).await;
-    drop((two, third, other));
+    // Nor does it get round that by a resume, which can be had when there is room, and of what is connected at once.
+    let mut said = hello(key, &FEATURES);
+    said["resume"] = json!({ "session_id": one.session(),
+        "resume_token": one.welcome["payload"]["resume_token"], "last_event_seq": 0 });
+    let mut back = Socket::connect(world.address, "/arcp").await;
+    assert_eq!(back.ask("session.hello", said).await["payload"]["code"], "PERMISSION_DENIED");
+    let mut third = third.resume(&world, key, 0).await;
+    third.say("session.close", json!({})).await;
+    third.closed().await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let one = one.resume(&world, key, 0).await;
+    drop((one, two, other));
     world.end().await;
 }
 
