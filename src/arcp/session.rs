@@ -33,6 +33,12 @@ const FINISH: Duration = Duration::from_secs(2);
 const HELLO: Duration = Duration::from_secs(30);
 /// How long one frame may wait for room: who takes nothing for so long resumes when it can (§14).
 const STALL: Duration = Duration::from_mins(1);
+/// Events delivered in one turn at the most, and how long one may take: in between the client is listened to.
+const STRETCH: usize = 16;
+/// See [`STRETCH`].
+const TURN: Duration = Duration::from_millis(100);
+/// How long it is listened once more before silence is believed.
+const LISTEN: Duration = Duration::from_millis(50);
 /// How long to wait before what could not be read is read again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -48,6 +54,8 @@ enum Step {
     Read(Read),
     Acked,
     Rung,
+    /// What is held can be delivered.
+    More,
     Time,
     Void,
     Draining,
@@ -91,6 +99,8 @@ struct Talk {
     unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
+    /// Whether it was listened once more since the client counts as silent.
+    listened: bool,
 }
 
 /// Carries on a conversation until it ends.
@@ -165,6 +175,7 @@ impl Talk {
             unheard: false,
             active_at: began,
             again_at: None,
+            listened: false,
             doors,
         }
     }
@@ -183,11 +194,12 @@ impl Talk {
     async fn next(&mut self, ear: &mut impl Ear) -> Step {
         let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
         let listens = self.machine.listens() && room && self.last.is_none();
+        let ready = self.is_ready();
         let tick = self.machine.next_tick().map(|tick| self.began + tick);
         let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at];
         let wake = due.into_iter().flatten().min().unwrap_or(self.keep_at);
         let draining = self.doors.draining.clone();
-        tokio::select! {
+        let step = tokio::select! {
             Some(done) = self.submits.next() => {
                 self.weights.pop_front();
                 Step::Done(done)
@@ -209,7 +221,12 @@ impl Talk {
             () = self.listener.rung() => Step::Rung,
             () = sleep_until(wake) => Step::Time,
             () = voided(self.desk.as_ref()) => Step::Void,
+            () = std::future::ready(()), if ready => Step::More,
             () = draining.cancelled(), if self.leaving_at.is_none() => Step::Draining,
+        };
+        match step {
+            Step::Time => self.listen_again(ear, room).await.map_or(Step::Time, Step::Heard),
+            step => step,
         }
     }
 
@@ -227,7 +244,7 @@ impl Talk {
             Step::Heard(Heard::Ping(ping)) => {
                 return if mouth.pong(&ping).await { None } else { Some(Ending::Gone) };
             }
-            Step::Heard(Heard::Breath) => Vec::new(),
+            Step::Heard(Heard::Breath) | Step::More => Vec::new(),
             // What came through a pipe before it was closed is answered.
             Step::Heard(Heard::Gone) if self.line.lines => {
                 self.last = Some(Ending::Gone);
@@ -267,11 +284,16 @@ impl Talk {
         if entered && self.unheard && !mouth.ping().await {
             return Some(Ending::Gone);
         }
-        if let Some(ending) = self.last.filter(|_| self.under_way() == 0) {
+        if let Some(ending) = self.deliver(mouth).await {
+            return Some(ending);
+        }
+        // A pipe is also given what it can have at once.
+        let done = self.under_way() == 0 && !(self.line.lines && self.is_ready());
+        if let Some(ending) = self.last.filter(|_| done) {
             let doing = self.machine.leave(self.moment(&self.chance()));
             return self.act(doing, mouth).await.or(Some(ending));
         }
-        self.deliver(mouth).await
+        None
     }
 
     fn chance(&self) -> Arc<dyn entente_core::ids::Chance> {

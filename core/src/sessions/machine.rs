@@ -163,6 +163,17 @@ impl Machine {
         Some(fence.map_or(beat, |fence| fence.min(beat)))
     }
 
+    /// Whether the client has been silent for too long: the next [`Self::tick`] closes.
+    #[must_use]
+    pub fn is_silent(&self, at: Duration) -> bool {
+        self.beats() && at >= self.heard_at + self.terms.heartbeat * 2
+    }
+
+    /// The client was not listened to until now: that it was not heard says nothing.
+    pub fn excuse(&mut self, at: Duration) {
+        self.heard_at = at;
+    }
+
     fn beats(&self) -> bool {
         self.is_open() && self.features.has(Feature::Heartbeat)
     }
@@ -178,7 +189,7 @@ impl Machine {
         if !self.beats() {
             return Vec::new();
         }
-        if moment.at >= self.heard_at + self.terms.heartbeat * 2 {
+        if self.is_silent(moment.at) {
             return self.close(Closing::Silent);
         }
         let quiet = self.sent_at.min(self.heard_at.max(self.pinged_at));

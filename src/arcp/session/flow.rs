@@ -9,8 +9,8 @@ use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::asking::{Desk, Done, Inside};
-use super::super::{Ending, Heard, Mouth};
-use super::{AGAIN, FINISH, Read, Step, Talk};
+use super::super::{Ear, Ending, Heard, Mouth};
+use super::{AGAIN, FINISH, LISTEN, Read, STRETCH, Step, TURN, Talk};
 use crate::app::AppError;
 use crate::app::sessions;
 use crate::feed::Touch;
@@ -79,24 +79,53 @@ impl Talk {
         }
     }
 
-    /// Delivers what is held, if nothing has to come before it.
+    /// Whether what is held may be delivered: nothing has to come before it.
+    pub(super) fn is_ready(&self) -> bool {
+        self.held.as_ref().is_some_and(|(mark, _)| self.machine.may_deliver(*mark))
+    }
+
+    /// Delivers some of what is held, if nothing has to come before it. The rest waits for the next turn: a client that is
+    /// slow to take it has something to say meanwhile.
     pub(super) async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
-        let (mark, events) = self.held.as_mut()?;
-        if !self.machine.may_deliver(*mark) {
-            return None;
-        }
-        let events = std::mem::take(events);
-        self.held = None;
-        self.active_at = Instant::now();
-        for event in events {
+        let began = Instant::now();
+        for _ in 0..STRETCH {
+            if !self.is_ready() || began.elapsed() >= TURN {
+                break;
+            }
+            let Some((_, events)) = self.held.as_mut() else { break };
+            let event = events.pop_front();
+            if events.is_empty() {
+                self.held = None;
+            }
+            let Some(event) = event else { break };
             if !matches!(event.what, What::Event(_)) && self.followed.remove(&event.job_id) {
                 // Nothing more will happen to it.
                 self.listener.remove(&Touch::Job(event.job_id));
             }
+            self.active_at = Instant::now();
             let chance = self.chance();
             let doing = self.machine.deliver(self.moment(&chance), event);
             if let Some(ending) = self.act(doing, mouth).await {
                 return Some(ending);
+            }
+        }
+        None
+    }
+
+    /// Listens once more before a client is left for its silence: it may have been the server that had no time for it, or, when
+    /// it does not listen (`listening`), no room.
+    pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
+        let at = self.began.elapsed();
+        if !self.machine.is_silent(at) {
+            self.listened = false;
+        } else if !listening {
+            self.machine.excuse(at);
+        } else if self.last.is_none() && !std::mem::replace(&mut self.listened, true) {
+            let until = Instant::now() + LISTEN;
+            while let Ok(heard) = timeout_at(until, ear.hear()).await {
+                if !matches!(heard, Heard::Breath) {
+                    return Some(heard);
+                }
             }
         }
         None
