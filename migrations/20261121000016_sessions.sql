@@ -9,3 +9,6 @@ ALTER TABLE sessions
     -- The token before the last: it opens the session too, until a sign of life has come over the connection whose welcome
     -- brought the new one. Otherwise a welcome that is lost on its way would lock its client out.
     ADD COLUMN prior_token bytea;
+
+-- The last event of a job up to a number of the submitting session: from where on a subscription with a history begins.
+CREATE INDEX job_events_by_origin ON job_events (job_id, origin_seq, job_seq);

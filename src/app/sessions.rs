@@ -22,6 +22,7 @@ use entente_core::sessions::dialects::Dialect;
 use entente_core::sessions::envelope::Resume;
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::tokens;
+use sqlx::PgConnection;
 use tokio::time::sleep;
 
 use self::rows::Session;
@@ -101,18 +102,9 @@ pub struct Entered {
 /// The caller may not read jobs, or its principal has as many sessions as it may.
 pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
-    let settings = &ctx.settings.sessions;
-    // Of two at once the second counts the first.
-    let lock = idempotency::lock_key(&caller.agent, "sessions");
-    let mut tx = ctx.begin_locked(vec![lock]).await?;
+    let mut tx = begin(ctx, caller).await?;
     let now = ctx.now();
-    if rows::attached(&mut tx, &caller.agent, now).await? >= i64::from(settings.per_principal) {
-        let message = format!(
-            "`{}` has {} open sessions, as many as it may. Close some, or resume one.",
-            caller.agent, settings.per_principal
-        );
-        return Err(Refusal::new(Code::PermissionDenied, message).into());
-    }
+    has_room(&mut tx, ctx, caller, now).await?;
     let token = tokens::mint(&*ctx.chance);
     let session = Session {
         id: SessionId::mint(now, &*ctx.chance),
@@ -124,6 +116,7 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
         last_seq: 0,
         acked_seq: 0,
         connection: 1,
+        attached: true,
         client: arrival.client,
         expires_at: until(ctx, now),
         lines: arrival.lines,
@@ -134,10 +127,27 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
     Ok(session.entered(token))
 }
 
+/// Begins what makes a session of this principal a connected one: of two at once the second counts the first.
+async fn begin(ctx: &Ctx, caller: &Caller) -> Outcome<Tx> {
+    ctx.begin_locked(vec![idempotency::lock_key(&caller.agent, "sessions")]).await
+}
+
+/// Requires that the principal may have one more session connected.
+async fn has_room(conn: &mut PgConnection, ctx: &Ctx, caller: &Caller, now: Timestamp) -> Outcome<()> {
+    let most = ctx.settings.sessions.per_principal;
+    if rows::attached(conn, &caller.agent, now).await? < i64::from(most) {
+        return Ok(());
+    }
+    let agent = &caller.agent;
+    let message = format!("`{agent}` has {most} open sessions, as many as it may. Close some.");
+    Err(Refusal::new(Code::PermissionDenied, message).into())
+}
+
 /// Takes a session up again (§6.3). Whoever held it until now is told to go, connected or not. A wrong token changes nothing.
 ///
 /// # Errors
 /// [`Code::ResumeWindowExpired`]: there is no such session for this token and caller, or what is asked for is not kept.
+/// Or the principal has as many others connected as it may: this one can be taken up when one of them is closed.
 pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
     let id: SessionId = said.session_id.parse().map_err(|_no_id| lost())?;
@@ -149,6 +159,9 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
         (tx, session) = knock(ctx, caller, said, id).await?;
     }
     let now = ctx.now();
+    if !session.attached {
+        has_room(&mut tx, ctx, caller, now).await?;
+    }
     let token = tokens::mint(&*ctx.chance);
     // The one that the client is known to have opens the session until it is known to have the new one.
     let presented = [Some(session.token), session.prior].into_iter().flatten();
@@ -168,7 +181,7 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
 
 /// The session that is asked for, locked, if it opens to who asks.
 async fn knock(ctx: &Ctx, caller: &Caller, said: &Resume, id: SessionId) -> Outcome<(Tx, Session)> {
-    let mut tx = ctx.pool.begin().await?;
+    let mut tx = begin(ctx, caller).await?;
     let session = rows::lock(&mut tx, id).await?;
     let session = session.filter(|session| opens(session, &caller.agent, said, ctx.now()));
     Ok((tx, session.ok_or_else(lost)?))

@@ -26,7 +26,7 @@ const AROUND: usize = 1_000;
 pub(super) enum Done {
     /// A client is in.
     Entered(Request, Box<Inside>),
-    /// An answer; with a job that is followed from now on.
+    /// An answer; with a job of which something is awaited from now on.
     Answer(Request, Answer, Option<JobId>),
     /// A job is followed no more.
     Unfollowed(JobId),
@@ -130,7 +130,7 @@ impl Desk {
         let mut followed = None;
         if submitted.repeated && elsewhere {
             match self.follow(job.id, Since::End).await {
-                Ok(_) => followed = Some(job.id),
+                Ok(follows) => followed = follows.awaits.then_some(job.id),
                 Err(failure) => {
                     tracing::debug!(error = %failure, "a job that was submitted again is not followed");
                 }
@@ -162,9 +162,9 @@ impl Desk {
         };
         match followed.await {
             Ok(followed) => {
-                let sessions::Followed { job, from, replayed } = followed;
+                let sessions::Followed { job, from, replayed, awaits } = followed;
                 let answer = Answer::Subscribed { job: Box::new(job), from, replayed };
-                Done::Answer(request, answer, Some(job_id))
+                Done::Answer(request, answer, awaits.then_some(job_id))
             }
             Err(failure) => Done::Answer(request, Answer::Refused(refusal(failure), Some(job_id)), None),
         }
@@ -232,9 +232,9 @@ impl Desk {
         }
     }
 
-    /// Notes that the session is connected.
-    pub async fn keep(self) -> Done {
-        match sessions::keep(&self.doors.ctx, &self.entered).await {
+    /// Notes that the session is connected, and whether its client was heard of since.
+    pub async fn keep(self, heard: bool) -> Done {
+        match sessions::keep(&self.doors.ctx, &self.entered, heard).await {
             Ok(current) => Done::Kept(current),
             // It is tried again before the session's time is over.
             Err(_unreachable) => Done::Kept(true),

@@ -27,12 +27,18 @@ use crate::http::Doors;
 const UNDER_WAY: usize = 256;
 /// Bytes of the submits among them: a few of the largest.
 const BYTES: usize = 4 * 1024 * 1024;
-/// How long what was asked may take when the server stops.
+/// How long what was asked may take when the server stops or the client goes.
 const FINISH: Duration = Duration::from_secs(2);
 /// How long a client may take to say who it is.
 const HELLO: Duration = Duration::from_secs(30);
 /// How long one frame may wait for room: who takes nothing for so long resumes when it can (§14).
 const STALL: Duration = Duration::from_mins(1);
+/// Events delivered in one turn at the most, and how long one may take: in between the client is listened to.
+const STRETCH: usize = 16;
+/// See [`STRETCH`].
+const TURN: Duration = Duration::from_millis(100);
+/// How long it is listened once more before silence is believed.
+const LISTEN: Duration = Duration::from_millis(50);
 /// How long to wait before what could not be read is read again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -48,6 +54,8 @@ enum Step {
     Read(Read),
     Acked,
     Rung,
+    /// What is held can be delivered.
+    More,
     Time,
     Void,
     Draining,
@@ -61,7 +69,7 @@ struct Talk {
     began: Instant,
     /// Nothing more will be heard: how it ends once what was asked is answered.
     last: Option<Ending>,
-    /// When the conversation ends because the server does.
+    /// When the conversation ends because the server does, or its client, answered or not.
     leaving_at: Option<Instant>,
     desk: Option<Desk>,
     listener: Listener,
@@ -91,6 +99,8 @@ struct Talk {
     unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
+    /// Whether it was listened once more since the client counts as silent.
+    listened: bool,
 }
 
 /// Carries on a conversation until it ends.
@@ -104,6 +114,10 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
         }
     };
     let _too_slow = timeout(STALL, mouth.end(ending)).await;
+    // Who is let in no longer has nothing done for it any more.
+    if ending != Ending::Refused {
+        Box::pin(talk.finish()).await;
+    }
     // What comes once is not carried along all the time.
     Box::pin(talk.leave()).await;
 }
@@ -161,6 +175,7 @@ impl Talk {
             unheard: false,
             active_at: began,
             again_at: None,
+            listened: false,
             doors,
         }
     }
@@ -169,15 +184,22 @@ impl Talk {
         self.submits.len() + self.others.len() + self.follows.len()
     }
 
+    /// Hears nothing more, and ends when what was asked is answered, or soon.
+    fn leave_soon(&mut self, ending: Ending) {
+        self.last = Some(ending);
+        self.leaving_at.get_or_insert(Instant::now() + FINISH);
+    }
+
     /// Waits for whatever happens first.
     async fn next(&mut self, ear: &mut impl Ear) -> Step {
         let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
         let listens = self.machine.listens() && room && self.last.is_none();
+        let ready = self.is_ready();
         let tick = self.machine.next_tick().map(|tick| self.began + tick);
         let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at];
         let wake = due.into_iter().flatten().min().unwrap_or(self.keep_at);
         let draining = self.doors.draining.clone();
-        tokio::select! {
+        let step = tokio::select! {
             Some(done) = self.submits.next() => {
                 self.weights.pop_front();
                 Step::Done(done)
@@ -199,7 +221,12 @@ impl Talk {
             () = self.listener.rung() => Step::Rung,
             () = sleep_until(wake) => Step::Time,
             () = voided(self.desk.as_ref()) => Step::Void,
+            () = std::future::ready(()), if ready => Step::More,
             () = draining.cancelled(), if self.leaving_at.is_none() => Step::Draining,
+        };
+        match step {
+            Step::Time => self.listen_again(ear, room).await.map_or(Step::Time, Step::Heard),
+            step => step,
         }
     }
 
@@ -217,7 +244,7 @@ impl Talk {
             Step::Heard(Heard::Ping(ping)) => {
                 return if mouth.pong(&ping).await { None } else { Some(Ending::Gone) };
             }
-            Step::Heard(Heard::Breath) => Vec::new(),
+            Step::Heard(Heard::Breath) | Step::More => Vec::new(),
             // What came through a pipe before it was closed is answered.
             Step::Heard(Heard::Gone) if self.line.lines => {
                 self.last = Some(Ending::Gone);
@@ -247,8 +274,7 @@ impl Talk {
             Step::Void => return Some(Ending::Refused),
             // What was asked is answered; nothing more is heard.
             Step::Draining => {
-                self.last = Some(Ending::Restart);
-                self.leaving_at = Some(Instant::now() + FINISH);
+                self.leave_soon(Ending::Restart);
                 Vec::new()
             }
         };
@@ -258,10 +284,16 @@ impl Talk {
         if entered && self.unheard && !mouth.ping().await {
             return Some(Ending::Gone);
         }
-        if let Some(ending) = self.last.filter(|_| self.under_way() == 0) {
+        if let Some(ending) = self.deliver(mouth).await {
             return Some(ending);
         }
-        self.deliver(mouth).await
+        // A pipe is also given what it can have at once.
+        let done = self.under_way() == 0 && !(self.line.lines && self.is_ready());
+        if let Some(ending) = self.last.filter(|_| done) {
+            let doing = self.machine.leave(self.moment(&self.chance()));
+            return self.act(doing, mouth).await.or(Some(ending));
+        }
+        None
     }
 
     fn chance(&self) -> Arc<dyn entente_core::ids::Chance> {
@@ -281,6 +313,7 @@ impl Talk {
                     Ok(false) | Err(_) => return Some(Ending::Gone),
                 },
                 Do::Ask(ask) => self.ask(ask),
+                Do::Leave => self.leave_soon(Ending::Done),
                 Do::Close(Closing::Done) => return Some(Ending::Done),
                 Do::Close(Closing::Refused) => return Some(Ending::Refused),
                 Do::Close(Closing::Silent) => return Some(Ending::Silent),

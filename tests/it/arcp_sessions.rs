@@ -279,6 +279,48 @@ async fn close_is_answered_bye_is_not_and_jobs_run_on() {
 }
 
 #[tokio::test]
+async fn what_was_asked_before_the_end_is_done_and_answered_before_it() {
+    let (world, _hand, key) = world().await;
+    let mut viewer = Socket::open(&world, key).await;
+    let mut jobs = 0;
+    for end in ["session.close", "session.bye", ""] {
+        let mut socket = Socket::open(&world, key).await;
+        // The database makes them wait, so that all is heard before anything is answered.
+        let mut held = world.ctx().pool.begin().await.unwrap();
+        sqlx::query("LOCK TABLE jobs IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
+        for _ in 0..3 {
+            socket.say("job.submit", json!({ "agent": "echo" })).await;
+        }
+        if end.is_empty() {
+            socket.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
+        } else {
+            socket.say(end, json!({})).await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        held.commit().await.unwrap();
+        jobs += 3;
+        if !end.is_empty() {
+            for _ in 0..3 {
+                assert_eq!(socket.next().await.unwrap()["type"], "job.accepted", "{end}");
+            }
+            let last = socket.next().await.map(|frame| frame["type"].clone());
+            assert_eq!(last, (end == "session.close").then(|| json!("session.closed")));
+        }
+        let began = std::time::Instant::now();
+        loop {
+            let listed = viewer.ask("session.list_jobs", json!({})).await;
+            if listed["payload"]["jobs"].as_array().unwrap().len() == jobs {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(5), "after {end:?}: {listed}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    drop(viewer);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_principal_has_no_more_sessions_than_it_may() {
     let (world, _hand, key) = world_with(&[("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", "2")]).await;
     let (mut one, two) = (Socket::open(&world, key).await, Socket::open(&world, key).await);
@@ -292,7 +334,18 @@ async fn a_principal_has_no_more_sessions_than_it_may() {
     one.closed().await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let third = Socket::open(&world, key).await;
-    drop((two, third, other));
+    // Nor does it get round that by a resume, which can be had when there is room, and of what is connected at once.
+    let mut said = hello(key, &FEATURES);
+    said["resume"] = json!({ "session_id": one.session(),
+        "resume_token": one.welcome["payload"]["resume_token"], "last_event_seq": 0 });
+    let mut back = Socket::connect(world.address, "/arcp").await;
+    assert_eq!(back.ask("session.hello", said).await["payload"]["code"], "PERMISSION_DENIED");
+    let mut third = third.resume(&world, key, 0).await;
+    third.say("session.close", json!({})).await;
+    third.closed().await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let one = one.resume(&world, key, 0).await;
+    drop((one, two, other));
     world.end().await;
 }
 

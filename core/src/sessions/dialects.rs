@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::What;
 use super::envelope::{Envelope, Said};
 use super::legacy::Legacy;
 
@@ -67,6 +68,14 @@ impl Dialect {
                 *amount = Value::String(format!("{currency}:{amount}"));
             }
         }
+    }
+
+    /// Bytes of a body as the client gets it: what is given twice counts twice.
+    #[must_use]
+    pub fn written(self, what: &What, body: &str) -> usize {
+        let twice = self == Self::Go && *what == What::Result;
+        let again = if twice { serde_json::from_str::<Inline<'_>>(body).ok() } else { None };
+        body.len() + again.and_then(|inline| inline.result).map_or(0, |result| result.get().len())
     }
 
     /// Turns the payload of a job's end into the client's form, where that is another.

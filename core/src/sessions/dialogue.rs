@@ -172,6 +172,8 @@ pub enum Do {
     Send(String),
     /// Ask this of the deeds.
     Ask(Ask),
+    /// Hear nothing more, answer what is under way, and call `Machine::leave` when it is.
+    Leave,
     /// Close. Nothing follows.
     Close(Closing),
 }

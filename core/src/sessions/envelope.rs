@@ -255,11 +255,15 @@ fn job_id(raw: &Raw<'_>, in_payload: Option<String>) -> Result<String, String> {
 
 /// A nonce is given back as it came; one that is no text is taken as it is written.
 fn nonce(payload: Option<&RawValue>) -> Result<String, String> {
-    Ok(match shaped::<Nonce>(payload)?.nonce {
+    let nonce = match shaped::<Nonce>(payload)?.nonce {
         Some(Value::String(text)) => text,
         Some(other) => other.to_string(),
         None => String::new(),
-    })
+    };
+    if nonce.len() > ID_BYTES {
+        return Err(format!("`nonce` must have at most {ID_BYTES} bytes: it is repeated in the answer."));
+    }
+    Ok(nonce)
 }
 
 /// The bearer token of an `auth` object; empty whatever else stands there, so that it opens nothing.

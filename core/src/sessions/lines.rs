@@ -3,16 +3,20 @@
 //! number of its own, and what follows moves on by as many. Cutting depends on nothing but the events in their order, so a
 //! session that is resumed comes to the same numbers by counting again from its first event.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::dialects::Dialect;
 use super::{Delivery, LINE_BYTES, SENT_BYTES, What};
 use crate::chunks::Encoding;
+use crate::ids::JobId;
 
 /// Bytes of an envelope around a body, at the most.
 const AROUND: usize = 1_000;
+/// Jobs that are over and of which it is still known how their results were cut.
+const OVER: usize = 32;
 
 /// How a session numbers what it is delivered.
 #[derive(Debug)]
@@ -23,8 +27,11 @@ pub struct Numbering {
     moves: Vec<(i64, i64)>,
     /// What the client has already, counted anew but not sent.
     skip: i64,
-    /// The next chunk of each result, where the chunks were cut.
-    chunks: HashMap<String, u32>,
+    /// The results whose chunks were cut: into how many pieces more than one, each chunk by its place. The same chunk may come
+    /// more than once, in a history between what is new, and has the same pieces each time.
+    cuts: HashMap<(JobId, String), BTreeMap<u32, u32>>,
+    /// Those of them whose jobs are over, the oldest first: a history of one may still be on its way behind its end.
+    over: VecDeque<JobId>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -40,7 +47,7 @@ impl Numbering {
     /// On a socket.
     #[must_use]
     pub fn plain() -> Self {
-        Self { most: SENT_BYTES, moves: Vec::new(), skip: 0, chunks: HashMap::new() }
+        Self { most: SENT_BYTES, moves: Vec::new(), skip: 0, cuts: HashMap::new(), over: VecDeque::new() }
     }
 
     /// On stdio, where the client has everything up to `skip`.
@@ -66,10 +73,11 @@ impl Numbering {
         delivered - by
     }
 
-    /// Gives a stored event its numbers: one, or several if it is cut. None when the client has it already.
-    pub fn number(&mut self, event: Delivery) -> Vec<(i64, Delivery)> {
+    /// Gives a stored event its numbers: one, or several if it is cut. None when the client has it already. One
+    /// that would be too long in the client's own shapes is replaced, under the same number.
+    pub fn number(&mut self, event: Delivery, dialect: Dialect) -> Vec<(i64, Delivery)> {
         let first = event.event_seq + self.moved();
-        let pieces = self.pieces(event);
+        let pieces = self.pieces(event, dialect);
         let more = i64::try_from(pieces.len()).unwrap_or(1) - 1;
         if more > 0 {
             self.moves.push((first + more, self.moved() + more));
@@ -78,45 +86,67 @@ impl Numbering {
         numbered.filter(|(seq, _)| *seq > self.skip).collect()
     }
 
-    fn pieces(&mut self, event: Delivery) -> Vec<Delivery> {
+    fn pieces(&mut self, event: Delivery, dialect: Dialect) -> Vec<Delivery> {
         let chunk = match &event.what {
             What::Event(kind) if kind == "result_chunk" => serde_json::from_str::<Chunk>(&event.body).ok(),
             _ => None,
         };
         if let Some(chunk) = chunk {
-            // A result of which nothing was cut keeps its numbers, and its text.
-            if self.chunks.contains_key(&chunk.result_id) && chunk.chunk_seq > 0
-                || event.body.len() + AROUND > self.most
-            {
-                return self.cut(&event, &chunk);
-            }
-            self.chunks.remove(&chunk.result_id);
-            return vec![event];
+            return self.cut(event, chunk);
         }
-        if event.body.len() + AROUND <= self.most { vec![event] } else { vec![too_long(event)] }
+        if !matches!(event.what, What::Event(_)) {
+            self.end(event.job_id);
+        }
+        let fits = dialect.written(&event.what, &event.body) + AROUND <= self.most;
+        if fits { vec![event] } else { vec![too_long(event)] }
     }
 
-    fn cut(&mut self, event: &Delivery, chunk: &Chunk) -> Vec<Delivery> {
-        let next = self.chunks.entry(chunk.result_id.clone()).or_insert(chunk.chunk_seq);
-        if chunk.chunk_seq == 0 {
-            *next = 0;
+    /// A chunk in as many pieces as it takes. One of a result of which nothing before it was cut keeps its number and its text.
+    fn cut(&mut self, event: Delivery, chunk: Chunk) -> Vec<Delivery> {
+        let result = (event.job_id, chunk.result_id);
+        let before = self
+            .cuts
+            .get(&result)
+            .map_or(0, |cuts| cuts.range(..chunk.chunk_seq).map(|(_, more)| more).sum());
+        let fits = event.body.len() + AROUND <= self.most;
+        if fits && before == 0 {
+            return vec![event];
         }
-        let parts = parts(&chunk.data, chunk.encoding, self.most - AROUND);
-        let last = parts.len().saturating_sub(1);
+        let parts = if fits {
+            vec![chunk.data.as_str()]
+        } else {
+            parts(&chunk.data, chunk.encoding, self.most - AROUND)
+        };
+        let last = u32::try_from(parts.len()).unwrap_or(u32::MAX).saturating_sub(1);
         let mut pieces = Vec::with_capacity(parts.len());
-        for (index, data) in parts.into_iter().enumerate() {
+        for (index, data) in (0..).zip(parts) {
             let piece = Chunk {
-                result_id: chunk.result_id.clone(),
-                chunk_seq: *next,
+                result_id: result.1.clone(),
+                chunk_seq: chunk.chunk_seq.saturating_add(before).saturating_add(index),
                 data: data.to_owned(),
                 encoding: chunk.encoding,
                 more: chunk.more || index < last,
             };
-            *next += 1;
             let body = serde_json::to_string(&piece).unwrap_or_else(|_never| event.body.clone());
             pieces.push(Delivery { body, ..event.clone() });
         }
+        if last > 0 {
+            self.cuts.entry(result).or_default().insert(chunk.chunk_seq, last);
+        }
         pieces
+    }
+
+    /// Forgets how results were cut whose jobs have been over for long enough.
+    fn end(&mut self, job: JobId) {
+        if self.cuts.keys().all(|(of, _)| *of != job) {
+            return;
+        }
+        self.over.retain(|known| *known != job);
+        self.over.push_back(job);
+        if self.over.len() > OVER {
+            let gone = self.over.pop_front();
+            self.cuts.retain(|(of, _), _| Some(*of) != gone);
+        }
     }
 }
 

@@ -32,6 +32,8 @@ enum Stage {
     Entering,
     /// It is in.
     Open,
+    /// The client goes: what it has asked is still answered.
+    Leaving,
     /// It is over.
     Over,
 }
@@ -62,6 +64,8 @@ pub struct Machine {
     sent_seq: i64,
     acked_seq: i64,
     pressed: bool,
+    /// The request that asked to close, and is answered last.
+    closing: Option<String>,
 }
 
 type Doing = Vec<Do>;
@@ -88,6 +92,7 @@ impl Machine {
             sent_seq: 0,
             acked_seq: 0,
             pressed: false,
+            closing: None,
         }
     }
 
@@ -158,6 +163,17 @@ impl Machine {
         Some(fence.map_or(beat, |fence| fence.min(beat)))
     }
 
+    /// Whether the client has been silent for too long: the next [`Self::tick`] closes.
+    #[must_use]
+    pub fn is_silent(&self, at: Duration) -> bool {
+        self.beats() && at >= self.heard_at + self.terms.heartbeat * 2
+    }
+
+    /// The client was not listened to until now: that it was not heard says nothing.
+    pub fn excuse(&mut self, at: Duration) {
+        self.heard_at = at;
+    }
+
     fn beats(&self) -> bool {
         self.is_open() && self.features.has(Feature::Heartbeat)
     }
@@ -173,7 +189,7 @@ impl Machine {
         if !self.beats() {
             return Vec::new();
         }
-        if moment.at >= self.heard_at + self.terms.heartbeat * 2 {
+        if self.is_silent(moment.at) {
             return self.close(Closing::Silent);
         }
         let quiet = self.sent_at.min(self.heard_at.max(self.pinged_at));
@@ -206,6 +222,17 @@ impl Machine {
         vec![Do::Close(why)]
     }
 
+    /// What a client that goes has asked is answered: so is its `session.close`, and it is over.
+    pub fn leave(&mut self, moment: Moment<'_>) -> Doing {
+        if self.stage != Stage::Leaving {
+            return Vec::new();
+        }
+        let closed = self.closing.take().map(|id| self.pen.closed(moment, &id));
+        let mut doing: Doing = closed.map(|frame| self.send(moment, frame)).into_iter().collect();
+        doing.extend(self.close(Closing::Done));
+        doing
+    }
+
     fn refuse(
         &mut self,
         moment: Moment<'_>,
@@ -225,7 +252,7 @@ impl Machine {
         }
         let job_id = event.job_id;
         let mut doing = Vec::new();
-        for (seq, piece) in self.numbers.number(event) {
+        for (seq, piece) in self.numbers.number(event, self.pen.dialect) {
             self.sent_seq = self.sent_seq.max(seq);
             if let Some(frame) = self.pen.delivery(moment, &piece, seq) {
                 doing.push(self.send(moment, frame));

@@ -18,6 +18,9 @@ use crate::faults::Fault;
 use crate::ids::{JobId, MessageId, SessionId};
 use crate::jobs::wire::{Accepted, Described, Listed};
 
+/// Characters of a refusal's message: it may quote what the client has said, which can be long.
+const MESSAGE: usize = 500;
+
 /// What is said in a welcome.
 #[derive(Debug, Clone)]
 pub struct Welcome {
@@ -143,6 +146,10 @@ impl Pen {
         message: &str,
     ) -> String {
         let message = if message.is_empty() { fault.wire() } else { message };
+        let message = &*match message.char_indices().nth(MESSAGE) {
+            Some((end, _)) => Cow::Owned(format!("{}…", message.get(..end).unwrap_or_default())),
+            None => Cow::Borrowed(message),
+        };
         if self.is_legacy() {
             let word = if fault == Fault::Unauthenticated { "session.unauthenticated" } else { "nack" };
             let payload = json!({ "code": legacy::code(fault), "message": message });

@@ -142,7 +142,7 @@ fn open(chance: &Count, features: &[&str]) -> Machine {
 fn sent(doing: &[Do]) -> Vec<Value> {
     let frames = doing.iter().filter_map(|what| match what {
         Do::Send(frame) => Some(frame),
-        Do::Ask(_) | Do::Close(_) => None,
+        Do::Ask(_) | Do::Leave | Do::Close(_) => None,
     });
     frames
         .map(|frame| {
@@ -248,10 +248,11 @@ proptest! {
         let (mut open, mut answered, mut over) = (Vec::<Ask>::new(), BTreeMap::<String, usize>::new(), false);
         let (mut at, mut seq) = (0, 0);
         let asked = Cell::new(0);
+        let mut leaving = false;
         let first = Step::Say("session.hello", hello(&["heartbeat", "ack", "subscribe", "list_jobs"]));
         for step in std::iter::once(first).chain([Step::Reply(0, false)]).chain(steps) {
             let moment = moment(&chance, at);
-            let doing = match step {
+            let mut doing = match step {
                 Step::Say(word, payload) => {
                     asked.set(asked.get() + 1);
                     machine.hear(moment, &frame(word, &format!("r{}", asked.get()), &payload))
@@ -278,6 +279,12 @@ proptest! {
                 }
             };
             prop_assert!(!over || doing.is_empty(), "after the end came {:?}", doing);
+            prop_assert!(!leaving || !doing.iter().any(|what| matches!(what, Do::Ask(_))), "it goes, and asks {:?}", doing);
+            leaving |= doing.iter().any(|what| matches!(what, Do::Leave));
+            if leaving && open.is_empty() {
+                doing.extend(machine.leave(moment));
+                prop_assert!(over || matches!(doing.last(), Some(Do::Close(Closing::Done))));
+            }
             for frame in sent(&doing) {
                 if let Some(request) = frame["payload"]["request_id"].as_str() {
                     *answered.entry(request.to_owned()).or_default() += 1;
@@ -366,7 +373,7 @@ proptest! {
         }).collect();
         let run = |skip| {
             let mut numbers = Numbering::lines(skip);
-            chunks.iter().flat_map(|chunk| numbers.number(chunk.clone())).collect::<Vec<_>>()
+            chunks.iter().flat_map(|chunk| numbers.number(chunk.clone(), Dialect::Strict)).collect::<Vec<_>>()
         };
         let whole = run(0);
         let bodies: Vec<Value> = whole.iter().map(|(_, piece)| serde_json::from_str(&piece.body).unwrap()).collect();

@@ -29,6 +29,8 @@ pub struct Followed {
     pub from: i64,
     /// Whether events from before follow.
     pub replayed: bool,
+    /// Whether anything follows that comes by its subscription: nothing does of a job that is over, or comes by itself.
+    pub awaits: bool,
 }
 
 /// Writes down who asked to follow whose job, and what came of it (§14).
@@ -120,7 +122,8 @@ pub async fn follow(
     // What comes after of a job of its own comes by itself.
     let until = own.then_some(standing.last_seq);
     let replayed = cursor < standing.last_seq;
-    if replayed || !own && !status.is_terminal() {
+    let awaits = replayed || !own && !status.is_terminal();
+    if awaits {
         if count(&mut tx, entered.id, job).await? >= FOLLOWS {
             let message =
                 format!("The session follows {FOLLOWS} jobs, as many as it may. Unsubscribe from some.");
@@ -132,7 +135,7 @@ pub async fn follow(
     let mut described = Described::new(&described.job, &described.remaining);
     described.current_status = status;
     let from = if let Since::After(seq) = since { seq } else { standing.origin_seq };
-    Ok(Followed { job: described, from, replayed })
+    Ok(Followed { job: described, from, replayed, awaits })
 }
 
 /// Follows a job no more.
@@ -195,7 +198,7 @@ pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
 async fn seen(conn: &mut PgConnection, job: JobId, from: i64) -> Outcome<i64> {
     let seq = sqlx::query_scalar!(
         "-- session_follows::seen
-         SELECT job_seq FROM job_events WHERE job_id = $1 AND origin_seq <= $2 ORDER BY job_seq DESC LIMIT 1",
+         SELECT job_seq FROM job_events WHERE job_id = $1 AND origin_seq <= $2 ORDER BY origin_seq DESC, job_seq DESC LIMIT 1",
         job.uuid(),
         from
     )

@@ -9,13 +9,13 @@ use crate::app::{Ctx, Outcome};
 /// How long a session counts as connected after its server was last heard of.
 const GONE: TimeDelta = TimeDelta::hours(1);
 
-/// Notes that a session is still connected. False when this connection is no longer the session's.
+/// Notes that a session is still connected, and whether its client was heard of on this connection. False when this connection is no longer the session's.
 ///
 /// # Errors
 /// The database.
-pub async fn keep(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
+pub async fn keep(ctx: &Ctx, entered: &Entered, heard: bool) -> Outcome<bool> {
     let mut conn = ctx.pool.acquire().await?;
-    rows::move_on(&mut conn, entered.id, entered.connection, true, until(ctx, ctx.now())).await
+    rows::move_on(&mut conn, entered.id, entered.connection, true, heard, until(ctx, ctx.now())).await
 }
 
 /// Notes that a session was left, by its client or by its connection: its window begins.
@@ -25,7 +25,7 @@ pub async fn keep(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
 pub async fn leave(ctx: &Ctx, id: SessionId, connection: i64) -> Outcome<()> {
     let mut conn = ctx.pool.acquire().await?;
     let end = ctx.now() + ctx.settings.sessions.resume_window;
-    rows::move_on(&mut conn, id, connection, false, end).await?;
+    rows::move_on(&mut conn, id, connection, false, false, end).await?;
     Ok(())
 }
 

@@ -29,6 +29,7 @@ pub(super) struct Session {
     pub last_seq: i64,
     pub acked_seq: i64,
     pub connection: i64,
+    pub attached: bool,
     pub client: String,
     pub expires_at: Timestamp,
     pub lines: bool,
@@ -60,6 +61,7 @@ struct Row {
     last_seq: i64,
     acked_seq: i64,
     connection: i64,
+    attached: bool,
     client: String,
     expires_at: Timestamp,
     lines: bool,
@@ -80,6 +82,7 @@ impl TryFrom<Row> for Session {
             last_seq: row.last_seq,
             acked_seq: row.acked_seq,
             connection: row.connection,
+            attached: row.attached,
             client: row.client,
             expires_at: row.expires_at,
             lines: row.lines,
@@ -134,8 +137,8 @@ pub(super) async fn lock(conn: &mut PgConnection, id: SessionId) -> Outcome<Opti
     let row = sqlx::query_as!(
         Row,
         "-- sessions::lock_one
-         SELECT id, principal, features, dialect, token, prior_token, last_seq, acked_seq, connection, client, expires_at, lines,
-                opened_by
+         SELECT id, principal, features, dialect, token, prior_token, last_seq, acked_seq, connection, attached, client,
+                expires_at, lines, opened_by
          FROM sessions WHERE id = $1 FOR UPDATE",
         id.uuid()
     )
@@ -203,23 +206,25 @@ pub(super) async fn take_up(conn: &mut PgConnection, session: &Session) -> Outco
     Ok(())
 }
 
-/// Moves on until when a session can be resumed. One that is heard of has its last token: the one before opens nothing any
-/// more. False when the connection is no longer the session's.
+/// Moves on until when a session can be resumed. When its client was heard of over this connection (`heard`), it has its last
+/// token: the one before opens nothing any more. False when the connection is no longer the session's.
 pub(super) async fn move_on(
     conn: &mut PgConnection,
     id: SessionId,
     connection: i64,
     attached: bool,
+    heard: bool,
     expires_at: Timestamp,
 ) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- sessions::move_on
-         UPDATE sessions SET attached = $3, expires_at = $4, prior_token = CASE WHEN $3 THEN NULL ELSE prior_token END
+         UPDATE sessions SET attached = $3, expires_at = $4, prior_token = CASE WHEN $5 THEN NULL ELSE prior_token END
          WHERE id = $1 AND connection = $2",
         id.uuid(),
         connection,
         attached,
-        expires_at
+        expires_at,
+        heard
     )
     .execute(conn)
     .await?;

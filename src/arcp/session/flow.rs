@@ -6,11 +6,11 @@ use entente_core::ids::JobId;
 use entente_core::sessions::What;
 use entente_core::sessions::dialogue::{Answer, Do, Opened};
 use futures_util::StreamExt as _;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::super::asking::{Desk, Done, Inside};
-use super::super::{Ending, Heard, Mouth};
-use super::{AGAIN, Read, Step, Talk};
+use super::super::{Ear, Ending, Heard, Mouth};
+use super::{AGAIN, FINISH, LISTEN, Read, STRETCH, Step, TURN, Talk};
 use crate::app::AppError;
 use crate::app::sessions;
 use crate::feed::Touch;
@@ -54,7 +54,7 @@ impl Talk {
             matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
         if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
             self.unheard = false;
-            self.others.push(Box::pin(desk.keep()));
+            self.others.push(Box::pin(desk.keep(true)));
         }
     }
 
@@ -79,24 +79,53 @@ impl Talk {
         }
     }
 
-    /// Delivers what is held, if nothing has to come before it.
+    /// Whether what is held may be delivered: nothing has to come before it.
+    pub(super) fn is_ready(&self) -> bool {
+        self.held.as_ref().is_some_and(|(mark, _)| self.machine.may_deliver(*mark))
+    }
+
+    /// Delivers some of what is held, if nothing has to come before it. The rest waits for the next turn: a client that is
+    /// slow to take it has something to say meanwhile.
     pub(super) async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
-        let (mark, events) = self.held.as_mut()?;
-        if !self.machine.may_deliver(*mark) {
-            return None;
-        }
-        let events = std::mem::take(events);
-        self.held = None;
-        self.active_at = Instant::now();
-        for event in events {
+        let began = Instant::now();
+        for _ in 0..STRETCH {
+            if !self.is_ready() || began.elapsed() >= TURN {
+                break;
+            }
+            let Some((_, events)) = self.held.as_mut() else { break };
+            let event = events.pop_front();
+            if events.is_empty() {
+                self.held = None;
+            }
+            let Some(event) = event else { break };
             if !matches!(event.what, What::Event(_)) && self.followed.remove(&event.job_id) {
                 // Nothing more will happen to it.
                 self.listener.remove(&Touch::Job(event.job_id));
             }
+            self.active_at = Instant::now();
             let chance = self.chance();
             let doing = self.machine.deliver(self.moment(&chance), event);
             if let Some(ending) = self.act(doing, mouth).await {
                 return Some(ending);
+            }
+        }
+        None
+    }
+
+    /// Listens once more before a client is left for its silence: it may have been the server that had no time for it, or, when
+    /// it does not listen (`listening`), no room.
+    pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
+        let at = self.began.elapsed();
+        if !self.machine.is_silent(at) {
+            self.listened = false;
+        } else if !listening {
+            self.machine.excuse(at);
+        } else if self.last.is_none() && !std::mem::replace(&mut self.listened, true) {
+            let until = Instant::now() + LISTEN;
+            while let Ok(heard) = timeout_at(until, ear.hear()).await {
+                if !matches!(heard, Heard::Breath) {
+                    return Some(heard);
+                }
             }
         }
         None
@@ -117,7 +146,7 @@ impl Talk {
     pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
         let now = Instant::now();
         if self.leaving_at.is_some_and(|at| at <= now) {
-            return Err(Ending::Restart);
+            return Err(self.last.unwrap_or(Ending::Restart));
         }
         if self.again_at.is_some_and(|at| at <= now) {
             self.again_at = None;
@@ -130,13 +159,34 @@ impl Talk {
             }
             let settings = &self.doors.ctx.settings.sessions;
             self.keep_at = now + settings.resume_window / 4;
-            self.others.push(Box::pin(desk.clone().keep()));
+            self.others.push(Box::pin(desk.clone().keep(!self.unheard)));
             if now.duration_since(self.active_at) >= settings.idle {
                 self.others.push(Box::pin(desk.rest()));
             }
         }
         let chance = self.chance();
         Ok(self.machine.tick(self.moment(&chance)))
+    }
+
+    /// Does what was asked and is not done, whoever hears of it: a job that was submitted is there when its client looks for
+    /// it again.
+    pub(super) async fn finish(&mut self) {
+        if self.desk.is_none() {
+            return;
+        }
+        let until = self.leaving_at.unwrap_or_else(|| Instant::now() + FINISH);
+        let Self { submits, others, follows, .. } = self;
+        let submits = async { while submits.next().await.is_some() {} };
+        let others = async { while others.next().await.is_some() {} };
+        let follows = async {
+            while let Some(next) = follows.pop_front() {
+                next.await;
+            }
+        };
+        let all = async { tokio::join!(submits, others, follows) };
+        if timeout_at(until, all).await.is_err() {
+            tracing::debug!("a session ended before all that it was asked for was done");
+        }
     }
 
     /// Notes that the connection is over: the session's window begins.
@@ -160,7 +210,7 @@ impl Talk {
         let entered = &desk.entered;
         if entered.connection > 1 && !self.unheard {
             // The note of its first sign of life may not have been written when that was its last one too.
-            desk.clone().keep().await;
+            desk.clone().keep(true).await;
         }
         if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
             tracing::debug!(error = %failure, "a session that was left counts as connected for a while");

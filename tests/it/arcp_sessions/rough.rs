@@ -147,6 +147,28 @@ async fn a_server_that_stops_sends_its_clients_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_slow_to_read_is_heard_all_the_same() {
+    let (world, hand, key) = world_with(&[("ENTENTE_ARCP_HEARTBEAT_SECONDS", "1")]).await;
+    let mut slow = Socket::open(&world, key).await;
+    slow.submit(json!({ "agent": "echo" })).await;
+    let claimed = hand.one().await;
+    let big: Vec<_> = (0..40)
+        .map(|n| json!({ "kind": "log", "body": { "level": "info", "message": format!("{n}{}", "z".repeat(40_000)) } }))
+        .collect();
+    for _ in 0..10 {
+        hand.events(&claimed, json!(big)).await.ok();
+    }
+    // It takes nothing for more than two intervals, and says that it is there.
+    for n in 0..12 {
+        slow.say("session.ping", json!({ "nonce": format!("n{n}") })).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert_eq!(slow.numbered(400).await.len(), 400);
+    drop(slow);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_client_that_takes_nothing_costs_the_others_nothing() {
     let (world, hand, key) = world().await;
     let mut deaf = Socket::open(&world, key).await;

@@ -25,7 +25,9 @@ impl Machine {
                 }
                 return doing;
             }
-            _ if !self.is_open() => return self.refuse(moment, Some(id), None, Fault::InternalError, ""),
+            _ if !matches!(self.stage, Stage::Open | Stage::Leaving) => {
+                return self.refuse(moment, Some(id), None, Fault::InternalError, "");
+            }
             Answer::Accepted(accepted) => self.pen.accepted(moment, id, &accepted, self.features),
             Answer::Cancelled { job_id, trace_id, reason } => {
                 self.pen.cancelled(moment, id, job_id, &trace_id, reason.as_deref())

@@ -15,7 +15,7 @@ use crate::jobs::ask::{Submit, no_job};
 impl Machine {
     /// A frame of the client.
     pub fn hear(&mut self, moment: Moment<'_>, text: &str) -> Doing {
-        if self.is_over() {
+        if matches!(self.stage, Stage::Leaving | Stage::Over) {
             return Vec::new();
         }
         self.heard_at = moment.at;
@@ -39,7 +39,7 @@ impl Machine {
 
     /// A frame that could not even be read as a text.
     pub fn hear_noise(&mut self, moment: Moment<'_>, why: &str) -> Doing {
-        if self.is_over() {
+        if matches!(self.stage, Stage::Leaving | Stage::Over) {
             return Vec::new();
         }
         self.heard_at = moment.at;
@@ -112,12 +112,10 @@ impl Machine {
                 None => vec![Do::Ask(Ask::List { request: self.request(id), list })],
             },
             Said::Close => {
-                let frame = self.pen.closed(moment, &id);
-                let mut doing = vec![self.send(moment, frame)];
-                doing.extend(self.close(Closing::Done));
-                doing
+                self.closing = Some(id);
+                self.go()
             }
-            Said::Bye => self.close(Closing::Done),
+            Said::Bye => self.go(),
             Said::Submit(submit) => self.submit(id, submit, trace_id),
             Said::Cancel { job_id, reason } => self.cancel(moment, id, &job_id, reason),
             Said::Subscribe { job_id, history, from } => {
@@ -146,6 +144,12 @@ impl Machine {
             }
             Legacy::Open(_) => Vec::new(),
         }
+    }
+
+    /// Nothing more is heard of a client that goes.
+    fn go(&mut self) -> Doing {
+        self.stage = Stage::Leaving;
+        vec![Do::Leave]
     }
 
     fn submit(&mut self, id: String, submit: Box<Submit>, trace_id: Option<String>) -> Doing {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use chrono::{TimeZone as _, Utc};
+use entente_core::ids::JobId;
 use entente_core::sessions::dialects::Dialect;
-use entente_core::sessions::dialogue::{Ask, Do, Terms};
+use entente_core::sessions::dialogue::{Ask, Closing, Do, Terms};
 use entente_core::sessions::envelope::read;
 use entente_core::sessions::features::{Feature, Features};
+use entente_core::sessions::lines::Numbering;
 use entente_core::sessions::machine::Machine;
-use entente_core::sessions::{Delivery, LAG, What, tokens};
+use entente_core::sessions::{Delivery, LAG, SENT_BYTES, What, tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -136,6 +138,106 @@ fn each_dialect_gets_its_own_shapes() {
         let Do::Send(text) = &doing[0] else { panic!() };
         assert_eq!(text.contains(r#""output":{"n":12345678901234567890123}"#), output, "{dialect:?}: {text}");
         assert!(text.contains(r#""result":{"n":12345678901234567890123}"#), "letter by letter");
+    }
+}
+
+#[test]
+fn a_result_that_is_given_twice_is_measured_twice() {
+    let chance = chance();
+    for (dialect, bytes, whole) in [
+        (Dialect::Strict, 900_000, true),
+        (Dialect::Go, 450_000, true),
+        (Dialect::Go, 600_000, false),
+        (Dialect::Strict, 1_000_000, false),
+    ] {
+        let mut machine =
+            Machine::new(Terms { dialect: Some(dialect), ..terms() }, session(), Duration::ZERO);
+        let doing = machine.hear(moment(&chance, 0), &frame("session.hello", "h", &hello(&[])));
+        let Do::Ask(ask) = &doing[0] else { panic!() };
+        machine.answer(moment(&chance, 0), &request_of(ask).unwrap(), reply(ask, false));
+        let body = json!({ "final_status": "success", "result": "r".repeat(bytes), "completed_at": "t" });
+        let done = Delivery { what: What::Result, ..event(1, "log", body.to_string()) };
+        let doing = machine.deliver(moment(&chance, 0), done);
+        let Do::Send(text) = &doing[0] else { panic!() };
+        assert!(text.len() <= SENT_BYTES, "{dialect:?}: {} bytes", text.len());
+        let told = sent(&doing).remove(0);
+        assert_eq!(told["payload"].get("result").is_some(), whole, "{dialect:?} {bytes}");
+        assert_eq!(told["payload"].get("result_id").is_some(), !whole, "{dialect:?} {bytes}");
+    }
+}
+
+#[test]
+fn chunks_are_cut_alike_in_what_is_new_and_in_a_history_between() {
+    let other: JobId = "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5G".parse().unwrap();
+    let mut numbers = Numbering::lines(0);
+    let mut stored = 0;
+    // The places of the pieces of a chunk, of which a long one is cut into three.
+    let mut places = |job_id, chunk: u32, long: bool| -> Vec<u64> {
+        stored += 1;
+        let data = "x".repeat(if long { 150_000 } else { 10 });
+        let body = json!({ "result_id": "res_1", "chunk_seq": chunk, "data": data, "encoding": "utf8", "more": chunk < 3 });
+        let event = Delivery { job_id, ..event(stored, "result_chunk", body.to_string()) };
+        let pieces = numbers.number(event, Dialect::Strict);
+        pieces
+            .iter()
+            .map(|(_, p)| serde_json::from_str::<Value>(&p.body).unwrap()["chunk_seq"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(places(job(), 0, true), [0, 1, 2]);
+    assert_eq!(places(job(), 1, true), [3, 4, 5]);
+    // Another job's result of the same name begins at its own first.
+    assert_eq!(places(other, 0, false), [0]);
+    assert_eq!(places(other, 1, false), [1]);
+    // The history of the first between what is new of it.
+    assert_eq!(places(job(), 0, true), [0, 1, 2]);
+    assert_eq!(places(job(), 2, false), [6]);
+    assert_eq!(places(job(), 1, true), [3, 4, 5]);
+    assert_eq!(places(job(), 3, true), [7, 8, 9]);
+    assert_eq!(places(job(), 2, false), [6]);
+}
+
+#[test]
+fn what_is_quoted_in_an_answer_is_short() {
+    let chance = chance();
+    let mut machine = open(&chance, &["heartbeat"]);
+    let long = "ä".repeat(200_000);
+    for (word, payload) in [
+        ("job.submit", json!({ "agent": "echo", "lease_request": long })),
+        ("session.ack", json!({ "last_processed_seq": long })),
+        ("session.ping", json!({ "nonce": long })),
+        ("session.pong", json!({ "ping_nonce": [long] })),
+    ] {
+        let doing = machine.hear(moment(&chance, 0), &frame(word, "r", &payload));
+        let told = sent(&doing).remove(0);
+        assert_eq!(told["payload"]["code"], "INVALID_REQUEST", "{word}");
+        assert!(told.to_string().len() < 2_000, "{word}: {} bytes", told.to_string().len());
+    }
+    let told = sent(
+        &machine.hear(moment(&chance, 0), &frame("session.ping", "r", &json!({ "nonce": "n".repeat(256) }))),
+    );
+    assert_eq!(told[0]["payload"]["ping_nonce"], "n".repeat(256));
+}
+
+#[test]
+fn who_closes_is_first_answered_what_it_has_asked() {
+    let chance = chance();
+    for (word, last) in [("session.close", Some("session.closed")), ("session.bye", None)] {
+        let mut machine = open(&chance, &[]);
+        let doing = machine.hear(moment(&chance, 0), &frame("job.submit", "s", &json!({ "agent": "echo" })));
+        let Do::Ask(ask) = &doing[0] else { panic!() };
+        let doing = machine.hear(moment(&chance, 0), &frame(word, "c", &json!({})));
+        assert!(matches!(doing.as_slice(), [Do::Leave]), "{doing:?}");
+        assert!(!machine.listens() && !machine.may_deliver(machine.mark()));
+        assert!(
+            machine
+                .hear(moment(&chance, 0), &frame("job.submit", "s", &json!({ "agent": "echo" })))
+                .is_empty()
+        );
+        let told = sent(&machine.answer(moment(&chance, 0), &request_of(ask).unwrap(), reply(ask, false)));
+        assert_eq!(told[0]["type"], "job.accepted");
+        let doing = machine.leave(moment(&chance, 0));
+        assert_eq!(sent(&doing).first().map(|frame| frame["type"].as_str().unwrap()), last);
+        assert!(matches!(doing.last(), Some(Do::Close(Closing::Done))) && machine.is_over());
     }
 }
 
