@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::super::harness::socket::{FEATURES, Socket, hello};
 use super::super::harness::{Setup, World, json};
 use super::super::jobs::Hand;
-use super::world;
+use super::{world, world_with};
 
 #[tokio::test]
 async fn what_is_no_envelope_is_answered_and_harms_nothing() {
