@@ -152,6 +152,9 @@ impl Talk {
             self.again_at = None;
             self.stale = true;
         }
+        if let Some((_, ask)) = self.early.take_if(|(at, _)| *at <= now) {
+            self.ask(ask);
+        }
         if self.keep_at <= now {
             let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
             if desk.caller.require_key(self.doors.ctx.now()).is_err() {
@@ -173,6 +176,9 @@ impl Talk {
     pub(super) async fn finish(&mut self) {
         if self.desk.is_none() {
             return;
+        }
+        if let Some((_, ask)) = self.early.take() {
+            self.put(ask);
         }
         let until = self.leaving_at.unwrap_or_else(|| Instant::now() + FINISH);
         let Self { submits, others, follows, .. } = self;
