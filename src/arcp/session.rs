@@ -104,8 +104,8 @@ struct Talk {
     unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
-    /// Whether it was listened once more since the client counts as silent.
-    listened: bool,
+    /// When it was listened once more, since the client counts as silent.
+    listened_at: Option<Instant>,
 }
 
 /// Carries on a conversation until it ends.
@@ -181,7 +181,7 @@ impl Talk {
             unheard: false,
             active_at: began,
             again_at: None,
-            listened: false,
+            listened_at: None,
             doors,
         }
     }

@@ -117,11 +117,12 @@ impl Talk {
     pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
         let at = self.began.elapsed();
         if !self.machine.is_silent(at) {
-            self.listened = false;
+            self.listened_at = None;
         } else if !listening {
             self.machine.excuse(at);
-        } else if self.last.is_none() && !std::mem::replace(&mut self.listened, true) {
+        } else if self.last.is_none() && self.listened_at.is_none() {
             let until = Instant::now() + LISTEN;
+            self.listened_at = Some(until);
             while let Ok(heard) = timeout_at(until, ear.hear()).await {
                 if !matches!(heard, Heard::Breath) {
                     return Some(heard);
