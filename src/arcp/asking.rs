@@ -1,10 +1,12 @@
 //! Asking the deeds what a session's machine wants to know, and putting their answers into its words.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use entente_core::ids::JobId;
 use entente_core::jobs::ask::Submit;
 use entente_core::jobs::wire::Listed;
+use entente_core::rate::Verdict;
 use entente_core::refusal::{Code, Refusal};
 use entente_core::sessions::dialects::Dialect;
 use entente_core::sessions::dialogue::{Answer, Request};
@@ -115,6 +117,15 @@ pub(super) async fn enter(
 }
 
 impl Desk {
+    /// Counts a request against the rate of its key. How long it has to wait, if it came too early.
+    pub fn wait(&self) -> Option<Duration> {
+        let since_start = Instant::now().duration_since(self.doors.started);
+        match self.caller.grant.admit(self.doors.limits.rate_per_second, since_start)? {
+            (_, Verdict::Wait { nanos }) => Some(Duration::from_nanos(nanos)),
+            (_, Verdict::Pass { .. }) => None,
+        }
+    }
+
     /// Has a job accepted. Who submits the same again from another session, or when it is over, is sent what it waits for
     /// all the same: what happens from now on, or the end (contract 8, 7.2).
     pub async fn submit(self, request: Request, submit: Submit, trace_id: Option<String>) -> Done {

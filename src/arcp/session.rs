@@ -1,6 +1,8 @@
 //! A conversation: what is heard goes to the session's machine, what it asks to the deeds, what it says to the client. One task
-//! per session, without queues: events are read from where the client is when there is room to send them (`session/flow.rs`).
+//! per session, without queues: events are read from where the client is when there is room to send them (`session/flow.rs`);
+//! requests are `session/asks.rs`.
 
+mod asks;
 mod flow;
 
 use std::collections::{HashSet, VecDeque};
@@ -9,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entente_core::ids::{JobId, SessionId};
-use entente_core::sessions::dialogue::{Answer, Ask, Closing, Do, Terms};
+use entente_core::sessions::dialogue::{Ask, Closing, Do, Terms};
 use entente_core::sessions::machine::Machine;
 use entente_core::sessions::{Delivery, Moment};
 use futures_util::StreamExt as _;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::asking::{Desk, Done, enter, refusal};
+use super::asking::{Desk, Done};
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::app::Outcome;
-use crate::app::sessions::{self, Batch, Since};
-use crate::feed::{Listener, Touch};
+use crate::app::sessions::{self, Batch};
+use crate::feed::Listener;
 use crate::http::Doors;
 
 /// Requests of one session that are under way at once; the next are read when one of them is answered.
@@ -81,6 +83,9 @@ struct Talk {
     others: FuturesUnordered<Pending<Done>>,
     /// Done one after the other, because each may take back what the one before has done.
     follows: VecDeque<Pending<Done>>,
+    /// A request that came before the key's rate has room for it, and when there will be. Until then nothing is heard: an
+    /// error for it would harm some clients (contract 4.3).
+    early: Option<(Instant, Ask)>,
     followed: HashSet<JobId>,
     /// Whether something that is followed may wait for its number.
     unplanned: bool,
@@ -99,8 +104,8 @@ struct Talk {
     unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
-    /// Whether it was listened once more since the client counts as silent.
-    listened: bool,
+    /// When it was listened once more, since the client counts as silent.
+    listened_at: Option<Instant>,
 }
 
 /// Carries on a conversation until it ends.
@@ -163,6 +168,7 @@ impl Talk {
             weights: VecDeque::new(),
             others: FuturesUnordered::new(),
             follows: VecDeque::new(),
+            early: None,
             followed: HashSet::new(),
             unplanned: false,
             reading: None,
@@ -175,13 +181,13 @@ impl Talk {
             unheard: false,
             active_at: began,
             again_at: None,
-            listened: false,
+            listened_at: None,
             doors,
         }
     }
 
     fn under_way(&self) -> usize {
-        self.submits.len() + self.others.len() + self.follows.len()
+        self.submits.len() + self.others.len() + self.follows.len() + usize::from(self.early.is_some())
     }
 
     /// Hears nothing more, and ends when what was asked is answered, or soon.
@@ -193,10 +199,12 @@ impl Talk {
     /// Waits for whatever happens first.
     async fn next(&mut self, ear: &mut impl Ear) -> Step {
         let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
+        let room = room && self.early.is_none();
         let listens = self.machine.listens() && room && self.last.is_none();
         let ready = self.is_ready();
         let tick = self.machine.next_tick().map(|tick| self.began + tick);
-        let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at];
+        let early = self.early.as_ref().map(|(at, _)| *at);
+        let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at, early];
         let wake = due.into_iter().flatten().min().unwrap_or(self.keep_at);
         let draining = self.doors.draining.clone();
         let step = tokio::select! {
@@ -320,77 +328,5 @@ impl Talk {
             }
         }
         None
-    }
-
-    fn ask(&mut self, ask: Ask) {
-        self.active_at = Instant::now();
-        if let Ask::Open { request, hello, dialect, features } = ask {
-            let (doors, line) = (Arc::clone(&self.doors), self.line);
-            self.others.push(Box::pin(async move {
-                match enter(&doors, line, &hello, dialect, features).await {
-                    Ok(inside) => Done::Entered(request, Box::new(inside)),
-                    Err(failure) => Done::Answer(request, Answer::Refused(refusal(failure), None), None),
-                }
-            }));
-            return;
-        }
-        let Some(desk) = self.desk.clone() else { return };
-        match ask {
-            Ask::Open { .. } => {}
-            Ask::Submit { request, submit, trace_id } => {
-                self.weights.push_back(submit.input.as_ref().map_or(0, |input| input.get().len()));
-                self.submits.push_back(Box::pin(desk.submit(request, *submit, trace_id)));
-            }
-            Ask::Cancel { request, job_id, reason } => {
-                self.others.push(Box::pin(desk.cancel(request, job_id, reason)));
-            }
-            Ask::List { request, list } => {
-                let most = self.machine.most();
-                self.others.push(Box::pin(desk.list(request, *list, most)));
-            }
-            Ask::Subscribe { request, job_id, history, from } => {
-                let since = if history { Since::After(from) } else { Since::Now };
-                self.follows.push_back(Box::pin(desk.subscribe(request, job_id, since)));
-            }
-            Ask::Unsubscribe { job_id } => self.follows.push_back(Box::pin(desk.unsubscribe(job_id))),
-            Ask::Press { job_id, lag } => self.others.push(Box::pin(desk.press(job_id, lag))),
-            Ask::Acked(seq) => {
-                self.acked = Some(seq);
-                self.acknowledge();
-            }
-        }
-    }
-
-    /// Notes what the client has processed: one note at a time, the latest.
-    fn acknowledge(&mut self) {
-        if self.acking.is_some() {
-            return;
-        }
-        if let (Some(seq), Some(desk)) = (self.acked.take(), self.desk.clone()) {
-            self.acking = Some(Box::pin(desk.acked(seq)));
-        }
-    }
-
-    /// Tells the machine what came of something that it asked.
-    fn hear_of(&mut self, done: Done) -> Vec<Do> {
-        let chance = self.chance();
-        match done {
-            Done::Entered(request, inside) => {
-                let answer = self.let_in(*inside);
-                self.machine.answer(self.moment(&chance), &request, answer)
-            }
-            Done::Answer(request, answer, followed) => {
-                if let Some(job) = followed {
-                    self.listen_for(job);
-                }
-                self.machine.answer(self.moment(&chance), &request, answer)
-            }
-            Done::Unfollowed(job) => {
-                self.followed.remove(&job);
-                self.listener.remove(&Touch::Job(job));
-                Vec::new()
-            }
-            Done::Kept(_) | Done::Idle(_) | Done::Nothing => Vec::new(),
-        }
     }
 }

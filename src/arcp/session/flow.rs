@@ -117,11 +117,12 @@ impl Talk {
     pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
         let at = self.began.elapsed();
         if !self.machine.is_silent(at) {
-            self.listened = false;
+            self.listened_at = None;
         } else if !listening {
             self.machine.excuse(at);
-        } else if self.last.is_none() && !std::mem::replace(&mut self.listened, true) {
+        } else if self.last.is_none() && self.listened_at.is_none() {
             let until = Instant::now() + LISTEN;
+            self.listened_at = Some(until);
             while let Ok(heard) = timeout_at(until, ear.hear()).await {
                 if !matches!(heard, Heard::Breath) {
                     return Some(heard);
@@ -152,6 +153,9 @@ impl Talk {
             self.again_at = None;
             self.stale = true;
         }
+        if let Some((_, ask)) = self.early.take_if(|(at, _)| *at <= now) {
+            self.ask(ask);
+        }
         if self.keep_at <= now {
             let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
             if desk.caller.require_key(self.doors.ctx.now()).is_err() {
@@ -173,6 +177,9 @@ impl Talk {
     pub(super) async fn finish(&mut self) {
         if self.desk.is_none() {
             return;
+        }
+        if let Some((_, ask)) = self.early.take() {
+            self.put(ask);
         }
         let until = self.leaving_at.unwrap_or_else(|| Instant::now() + FINISH);
         let Self { submits, others, follows, .. } = self;

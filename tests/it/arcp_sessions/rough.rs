@@ -169,6 +169,36 @@ async fn a_client_that_is_slow_to_read_is_heard_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_client_that_asks_too_often_waits_and_is_answered() {
+    let (world, _hand, _key) = world().await;
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": "agent.eager", "kind": "agent" })).await.is(201);
+    let made = admin.post("/principals/agent.eager/keys", json!({ "rate_per_second": 5 })).await.is(201);
+    let mut socket = Socket::open(&world, made["key"].as_str().unwrap()).await;
+    let began = std::time::Instant::now();
+    let mut asked = Vec::new();
+    for _ in 0..16 {
+        asked.push(socket.say("session.list_jobs", json!({})).await);
+    }
+    for _ in 0..16 {
+        let told = socket.next().await.unwrap();
+        assert_eq!(told["type"], "session.jobs", "{told}");
+        asked.retain(|id| told["payload"]["request_id"] != id.as_str());
+    }
+    assert!(asked.is_empty(), "{asked:?}");
+    // Two seconds' worth at once, and the others as the rate has it.
+    assert!(began.elapsed() > Duration::from_millis(1_000), "{:?}", began.elapsed());
+    // What it asks before it goes is done as well.
+    for _ in 0..2 {
+        socket.say("job.submit", json!({ "agent": "echo" })).await;
+    }
+    socket.say("session.close", json!({})).await;
+    let told = [socket.next().await.unwrap(), socket.next().await.unwrap(), socket.next().await.unwrap()];
+    assert_eq!(told.map(|frame| frame["type"].clone()), ["job.accepted", "job.accepted", "session.closed"]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_client_that_takes_nothing_costs_the_others_nothing() {
     let (world, hand, key) = world().await;
     let mut deaf = Socket::open(&world, key).await;
