@@ -178,7 +178,6 @@ impl Server {
         let doors = db::pool(database, config.database_connections);
         wait_for(&house).await?;
         db::migrate::run(&house).await?;
-
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
         let tasks = Tasks::new();
         let ctx = Ctx {
