@@ -31,7 +31,7 @@ mod writes;
 use std::time::Duration;
 
 pub use authority::{Allowed, OperationAsk, authorize, settle};
-pub use beats::{Beat, Held, beat};
+pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
 pub use claims::{ClaimAsk, Claimed, claim, leave, release};
 pub use delegation::delegate;

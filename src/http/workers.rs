@@ -15,7 +15,7 @@ use super::caller::Asker;
 use super::claims::wait;
 use super::error::{Problem, Reply};
 use super::{Doors, created, ok};
-use crate::app::jobs::{self, Held};
+use crate::app::jobs::{self, BeatAsk, Held};
 use crate::app::workers::{self, Directive, Worker, WorkerAsk};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -189,9 +189,9 @@ async fn beat(
         Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
     };
     let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
-    let state = state.as_deref();
-    let (ctx, obeyed) = (&doors.ctx, said.directive.unwrap_or(Directive::Run));
-    let beat = jobs::beat(ctx, &asker.caller, worker, state, &held, obeyed, wait, &doors.draining).await?;
+    let obeyed = said.directive.unwrap_or(Directive::Run);
+    let ask = BeatAsk { worker, state, held, obeyed, wait };
+    let beat = jobs::beat(&doors.ctx, &asker.caller, &ask, &doors.draining).await?;
     lost.extend(beat.lost.iter().map(JobId::to_string));
     ok(&DirectivesBody {
         directive: beat.directive,

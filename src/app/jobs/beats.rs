@@ -42,57 +42,59 @@ pub struct Held {
     pub stopping: bool,
 }
 
-/// Keeps a worker's claims. `obeyed` is the directive that the worker knows of. With `wait` the answer comes as soon as one of its jobs is to stop or is lost, at the latest then.
+/// A sign that a worker is there.
+#[derive(Debug, Clone)]
+pub struct BeatAsk {
+    /// The worker.
+    pub worker: WorkerId,
+    /// What it says of itself.
+    pub state: Option<String>,
+    /// The jobs that it holds.
+    pub held: Vec<Held>,
+    /// The directive that it knows of.
+    pub obeyed: Directive,
+    /// How long the answer may wait for news.
+    pub wait: Duration,
+}
+
+/// Keeps a worker's claims. An answer that may wait comes as soon as there is news for the worker, or the server is
+/// `stopping`.
 ///
 /// # Errors
-/// There is no such worker of the caller's.
-pub async fn beat(
-    ctx: &Ctx,
-    caller: &Caller,
-    worker: WorkerId,
-    state: Option<&str>,
-    held: &[Held],
-    obeyed: Directive,
-    wait: Duration,
-    stopping: &CancellationToken,
-) -> Outcome<Beat> {
+/// There is no such worker of the caller's; it names too many jobs.
+pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &CancellationToken) -> Outcome<Beat> {
     caller.require(Scope::JobsWork)?;
-    if held.len() > HELD {
+    if ask.held.len() > HELD {
         let message = format!("`jobs` has more than {HELD} items, more than a worker has slots.");
         return Err(Refusal::field(Code::InvalidRequest, "jobs", "too_long", message).into());
     }
     // Never so long that the claims, which are moved on at the beginning, run out meanwhile.
-    let until = Instant::now() + wait.min(ctx.settings.jobs.claim / 3);
+    let until = Instant::now() + ask.wait.min(ctx.settings.jobs.claim / 3);
     let mut listener = ctx.feed.bells().listener();
-    held.iter().for_each(|one| listener.add(Touch::Stop(one.job_id)));
-    listener.add(Touch::Worker(worker));
+    ask.held.iter().for_each(|one| listener.add(Touch::Stop(one.job_id)));
+    listener.add(Touch::Worker(ask.worker));
     loop {
-        let beat = beat_once(ctx, caller, worker, state, held).await?;
-        let known = |id: &JobId| held.iter().any(|one| one.job_id == *id && one.stopping);
-        let news = !beat.lost.is_empty() || beat.directive != obeyed || !beat.cancel.iter().all(known);
+        let beat = beat_once(ctx, caller, ask).await?;
+        let known = |id: &JobId| ask.held.iter().any(|one| one.job_id == *id && one.stopping);
+        let news = !beat.lost.is_empty() || beat.directive != ask.obeyed || !beat.cancel.iter().all(known);
         let waited = async {
             tokio::select! {
                 rung = timeout_at(until, listener.rung()) => rung.is_ok(),
                 () = stopping.cancelled() => false,
             }
         };
-        if news || wait.is_zero() || !waited.await {
+        if news || ask.wait.is_zero() || !waited.await {
             return Ok(beat);
         }
         caller.require_key(ctx.now())?;
     }
 }
 
-async fn beat_once(
-    ctx: &Ctx,
-    caller: &Caller,
-    worker: WorkerId,
-    state: Option<&str>,
-    held: &[Held],
-) -> Outcome<Beat> {
+async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
+    let held = &ask.held;
     let mut conn = ctx.pool.acquire().await?;
     let now = ctx.now();
-    let directive = workers::seen(&mut conn, caller, worker, state, now).await?;
+    let directive = workers::seen(&mut conn, caller, ask.worker, ask.state.as_deref(), now).await?;
     let until = now + ctx.settings.jobs.claim;
     let kept =
         if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, held, until, now).await? };

@@ -187,7 +187,7 @@ async fn a_client_that_asks_too_often_waits_and_is_answered() {
     }
     assert!(asked.is_empty(), "{asked:?}");
     // Two seconds' worth at once, and the others as the rate has it.
-    assert!(began.elapsed() > Duration::from_millis(1_000), "{:?}", began.elapsed());
+    assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
     // What it asks before it goes is done as well.
     for _ in 0..2 {
         socket.say("job.submit", json!({ "agent": "echo" })).await;

@@ -131,7 +131,7 @@ pub async fn write(world: &World, job: &Job, status: &str) {
     .await
     .unwrap();
     for (currency, amount) in Budget::of(&job.lease).unwrap().0 {
-        sqlx::query("INSERT INTO job_budgets (job_id, currency, allowed, remaining) VALUES ($1, $2, $3::numeric, $3::numeric)")
+        sqlx::query("INSERT INTO job_budgets (job_id, currency, remaining) VALUES ($1, $2, $3::numeric)")
             .bind(job.id.uuid())
             .bind(currency)
             .bind(amount.to_string())
