@@ -157,7 +157,7 @@ pub struct Server {
     gate: TcpListener,
     arrivals: Arc<AtomicU64>,
     spans: Option<Arc<Spans>>,
-    pools: [PgPool; 3],
+    pools: [PgPool; 4],
 }
 
 impl Server {
@@ -175,6 +175,7 @@ impl Server {
         // that is busy with requests.
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
         let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS);
+        let messages = db::writers_pool(database.clone(), writers);
         let doors = db::pool(database, config.database_connections);
         wait_for(&house).await?;
         db::migrate::run(&house).await?;
@@ -206,7 +207,8 @@ impl Server {
             background::start(&ctx, node, &courier, &database_up, &tasks);
         }
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
-        let sends = Sends::start(&ctx, config.commit_writers, &tasks);
+        let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
+        let sends = Sends::start(&sending, config.commit_writers, &tasks);
         let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
         let spans = spans.transpose()?.map(Arc::new);
         let works = Works::start(&ctx, config.commit_writers, &tasks);
@@ -227,7 +229,7 @@ impl Server {
             gate,
             arrivals,
             spans,
-            pools: [doors, webhooks, house],
+            pools: [doors, webhooks, messages, house],
         })
     }
 
