@@ -95,7 +95,7 @@ fn bar(part: f64, whole: f64, letters: usize) -> String {
     let share = if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
     let steps = (0..letters).map(|step| f64::from(u32::try_from(step).unwrap_or(u32::MAX)) + 0.5);
     let width = f64::from(u32::try_from(letters).unwrap_or(u32::MAX));
-    let full = steps.filter(|step| *step < share * width).count();
+    let full = steps.filter(|step| *step <= share * width).count();
     format!("[{}{}]", "█".repeat(full), "·".repeat(letters - full))
 }
 
