@@ -5,7 +5,7 @@ mod sockets;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{Extensions, ServerHandle};
@@ -35,7 +35,7 @@ use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
 use crate::http::openapi::Document;
 
-use crate::http::{Doors, Limits, Pace, application};
+use crate::http::{Connections, Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
@@ -61,7 +61,7 @@ const WEBHOOK_CONNECTIONS: u32 = 4;
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
 
-/// Without a request for this long, a server that stops takes it that all busy clients have been told.
+/// How often a server that stops looks whether it has become quiet.
 const QUIET: Duration = Duration::from_millis(50);
 
 /// How long it waits for that at the most.
@@ -155,7 +155,7 @@ pub struct Server {
     http: ServerHandle,
     /// The listening socket, to close it before anything else.
     gate: TcpListener,
-    arrivals: Arc<AtomicU64>,
+    connections: Arc<Connections>,
     spans: Option<Arc<Spans>>,
     pools: [PgPool; 4],
 }
@@ -177,7 +177,10 @@ impl Server {
         let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS);
         let messages = db::writers_pool(database.clone(), writers);
         let doors = db::pool(database, config.database_connections);
-        wait_for(&house).await?;
+        // One connection of each is there before the first request is.
+        for pool in [&house, &messages, &doors] {
+            wait_for(pool).await?;
+        }
         db::migrate::run(&house).await?;
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
         let tasks = Tasks::new();
@@ -214,7 +217,7 @@ impl Server {
         let works = Works::start(&ctx, config.commit_writers, &tasks);
         let doors_of = share(&config, doors_ctx, (sends, works), database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
-        let arrivals = Arc::clone(&shared.arrivals);
+        let connections = Arc::clone(&shared.connections);
         let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
@@ -227,7 +230,7 @@ impl Server {
             tasks,
             http,
             gate,
-            arrivals,
+            connections,
             spans,
             pools: [doors, webhooks, messages, house],
         })
@@ -264,14 +267,17 @@ impl Server {
 }
 
 impl Server {
-    /// Waits until no request has come for a moment: who has a connection and something to ask has then been told that
-    /// it closes.
+    /// Waits until no request has come for a moment and everybody who asked shortly before has been told that the
+    /// connection closes: a client whose request crosses with the closing does not know whether it was done.
     async fn quiet(&self) {
         let deadline = Instant::now() + QUIET_LIMIT;
-        let mut before = None;
-        while before != Some(self.arrivals.load(Ordering::Relaxed)) && Instant::now() < deadline {
-            before = Some(self.arrivals.load(Ordering::Relaxed));
+        loop {
+            let before = self.connections.arrivals();
             sleep(QUIET).await;
+            let quiet = before == self.connections.arrivals() && !self.connections.busy();
+            if quiet || Instant::now() >= deadline {
+                return;
+            }
         }
     }
 }
@@ -333,7 +339,7 @@ fn share(
         tasks: tasks.clone(),
         database_up,
         request_ids: RequestIds::new(start),
-        arrivals: Arc::default(),
+        connections: Arc::default(),
         held: Semaphore::new(HELD),
         document: Arc::new(Document::collect()),
     }
@@ -346,13 +352,15 @@ fn listen(
     tasks: &Tasks,
 ) -> std::io::Result<(SocketAddr, ServerHandle)> {
     let address = listener.local_addr()?;
+    let connections = Arc::clone(&shared.connections);
     let server = HttpServer::new(move || application(shared.clone()))
         .workers(config.workers)
         .max_connections(config.max_connections.div_ceil(config.workers))
         .keep_alive(KEEP_ALIVE)
         .client_request_timeout(HEAD_TIMEOUT)
         .shutdown_timeout(config.drain.as_secs())
-        .on_connect(|io, _: &mut Extensions| {
+        .on_connect(move |io, kept: &mut Extensions| {
+            kept.insert(connections.open());
             if let Some(stream) = io.downcast_ref::<TcpStream>() {
                 sockets::keep_alive(stream);
             }

@@ -16,9 +16,9 @@ use entente_core::keys::Dialect;
 use entente_core::traces::Trace;
 use futures_util::FutureExt as _;
 
-use super::Doors;
 use super::caller::RateNote;
 use super::error::{Family, Problem};
+use super::{Connection, Doors};
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
 
@@ -55,8 +55,8 @@ pub async fn pass(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
     let doors = request.app_data::<web::Data<Doors>>().cloned();
-    if let Some(doors) = &doors {
-        doors.arrivals.fetch_add(1, Ordering::Relaxed);
+    if let Some(connection) = request.conn_data::<Connection>() {
+        connection.asked();
     }
     let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
     let span = doors.as_ref().and_then(|doors| trace(&request, doors));
@@ -79,6 +79,9 @@ pub async fn pass(
         if doors.draining.is_cancelled() {
             // The next request on this connection would meet a closing one, and not every client repeats it.
             response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+            if let Some(connection) = response.request().conn_data::<Connection>() {
+                connection.told();
+            }
         }
         account(&doors, &response, &id, began, span);
     }

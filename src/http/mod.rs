@@ -17,6 +17,7 @@ mod caller;
 mod channels;
 mod checkpoints;
 mod claims;
+mod connections;
 mod credentials;
 mod deliveries;
 pub mod error;
@@ -47,7 +48,7 @@ mod wire;
 mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
@@ -59,6 +60,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_actix_web::service_config::ServiceConfig;
 use utoipa_actix_web::{AppExt as _, scope};
 
+pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
 use crate::app::Ctx;
 use crate::app::jobs::Works;
@@ -100,8 +102,8 @@ pub struct Doors {
     pub tasks: Tasks,
     /// Whether the database answered when it was last asked.
     pub database_up: Arc<AtomicBool>,
-    /// Requests that have come in, ever.
-    pub arrivals: Arc<AtomicU64>,
+    /// Who is connected.
+    pub connections: Arc<Connections>,
     /// Where requests are measured for a collector, if there is one.
     pub spans: Option<Arc<Spans>>,
     /// How deliveries to streams are spaced.

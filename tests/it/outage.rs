@@ -111,6 +111,10 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     for stream in &mut streams {
         assert_eq!(stream.next().await.data["payload"]["n"], 1);
     }
+    // Now they are silent: none is still about to read the database for what it has just shown.
+    for stream in &mut streams {
+        stream.idle(Duration::from_millis(1_200)).await;
+    }
     let (waiting, path) = (ada.clone(), format!("/channels/{channel}/messages?since=cur_2&wait=60"));
     let waiting = tokio::spawn(async move { waiting.get(&path).await });
 

@@ -17,7 +17,7 @@ async fn a_restart_under_load_fails_no_request() {
     let any = server.client(KEY);
     let (intent, channel) = talk(&any, json!({})).await;
     let mut stream = Sse::open(&any, &format!("/subscribe/intents/{intent}")).await;
-    let (over, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (over, refused, log) = (AtomicBool::new(false), AtomicU64::new(0), &place);
     let talkers = join_all((0..8).map(|who: u64| {
         let (client, channel, over, refused) = (server.client(KEY), channel.clone(), &over, &refused);
         async move {
@@ -26,7 +26,7 @@ async fn a_restart_under_load_fails_no_request() {
                 let body = json!({ "sender": "agent.ada", "payload": { "who": who, "n": sent } }).to_string();
                 match client.try_to("POST", &format!("/channels/{channel}/messages"), Some(body)).await {
                     Ok(reply) => {
-                        reply.is(201);
+                        assert_eq!(reply.status, 201, "{reply:?}, and the server wrote:\n{}", log.log());
                         sent += 1;
                     }
                     // Nobody is there: that is tried again, without harm.
@@ -34,7 +34,7 @@ async fn a_restart_under_load_fails_no_request() {
                         refused.fetch_add(1, Ordering::Relaxed);
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
-                    Err(e) => panic!("a request failed: {e:?}"),
+                    Err(e) => panic!("a request failed: {e:?}, and the server wrote:\n{}", log.log()),
                 }
             }
             sent
