@@ -61,12 +61,6 @@ const WEBHOOK_CONNECTIONS: u32 = 4;
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
 
-/// How often a server that stops looks whether it has become quiet.
-const QUIET: Duration = Duration::from_millis(50);
-
-/// How long it waits for that at the most.
-const QUIET_LIMIT: Duration = Duration::from_secs(2);
-
 /// How long tasks may take to end once nothing more is asked of them.
 const TASKS_END: Duration = Duration::from_secs(10);
 
@@ -246,7 +240,7 @@ impl Server {
         self.http.pause().await;
         let _not_everywhere = rustix::net::shutdown(&self.gate, rustix::net::Shutdown::Read);
         self.tasks.draining().cancel();
-        self.quiet().await;
+        self.connections.quiet().await;
         self.http.stop(true).await;
         if let Err(failure) = background::sweeps::Sweep::KeyUses.run(&self.ctx).await {
             warn!(error = %failure, "the last uses of keys were not written down");
@@ -263,22 +257,6 @@ impl Server {
             pool.close().await;
         }
         info!("stopped");
-    }
-}
-
-impl Server {
-    /// Waits until no request has come for a moment and everybody who asked shortly before has been told that the
-    /// connection closes: a client whose request crosses with the closing does not know whether it was done.
-    async fn quiet(&self) {
-        let deadline = Instant::now() + QUIET_LIMIT;
-        loop {
-            let before = self.connections.arrivals();
-            sleep(QUIET).await;
-            let quiet = before == self.connections.arrivals() && !self.connections.busy();
-            if quiet || Instant::now() >= deadline {
-                return;
-            }
-        }
     }
 }
 

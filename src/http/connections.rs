@@ -6,8 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep;
+
 /// Who has asked this recently is taken to ask again.
 const RECENT: Duration = Duration::from_millis(500);
+
+/// How often a server that stops looks whether it has become quiet.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// How long it waits for that at the most.
+const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a connection's clock shows when its client has been told that it closes.
 const TOLD: u64 = 0;
@@ -15,6 +23,7 @@ const TOLD: u64 = 0;
 /// The connections of a server.
 pub struct Connections {
     start: Instant,
+    /// Requests that have come in, ever.
     arrivals: AtomicU64,
     next: AtomicU64,
     open: Mutex<HashMap<u64, Arc<AtomicU64>>>,
@@ -44,13 +53,22 @@ impl Connections {
         Connection { id, used, list: Arc::clone(self) }
     }
 
-    /// Requests that have come in, ever.
-    pub fn arrivals(&self) -> u64 {
-        self.arrivals.load(Ordering::Relaxed)
+    /// Waits until no request has come for a moment and everybody who asked shortly before has been told that the
+    /// connection closes: a client whose request crosses with the closing does not know whether it was done.
+    pub async fn quiet(&self) {
+        let deadline = Instant::now() + QUIET_LIMIT;
+        loop {
+            let before = self.arrivals.load(Ordering::Relaxed);
+            sleep(QUIET).await;
+            let quiet = before == self.arrivals.load(Ordering::Relaxed) && !self.busy();
+            if quiet || Instant::now() >= deadline {
+                return;
+            }
+        }
     }
 
     /// Whether somebody has a connection, has used it a moment ago, and has not been told that it closes.
-    pub fn busy(&self) -> bool {
+    fn busy(&self) -> bool {
         let recently = self.elapsed().saturating_sub(millis(RECENT)).max(TOLD + 1);
         self.lock().values().any(|used| used.load(Ordering::Relaxed) >= recently)
     }
