@@ -166,6 +166,12 @@ id_types! {
     ReservationId = "rsv";
 }
 
+/// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
+#[must_use]
+pub fn letter(at: Timestamp, chance: &dyn Chance) -> String {
+    Ulid::from_bytes(mint(at, chance).into_bytes()).to_string()
+}
+
 /// Bits of chance in an id; the first 10 of a ULID's 80 carry the microseconds that its milliseconds leave out. Lists are
 /// in the order of ids, and a client that makes two things one after the other can do so within a millisecond.
 const CHANCE_BITS: u32 = 70;

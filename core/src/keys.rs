@@ -48,6 +48,12 @@ pub enum Scope {
     /// Register agents that run jobs, and run them.
     #[serde(rename = "jobs:work")]
     JobsWork,
+    /// Read one's mailboxes and the envelopes that one is a party to.
+    #[serde(rename = "mail:read")]
+    MailRead,
+    /// Send envelopes, take them out, register keys and listen to channels.
+    #[serde(rename = "mail:write")]
+    MailWrite,
     /// Manage principals, keys and the access of every intent.
     #[serde(rename = "admin")]
     Admin,
@@ -55,7 +61,7 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::IntentsRead,
         Self::IntentsWrite,
         Self::ChannelsRead,
@@ -65,6 +71,8 @@ impl Scope {
         Self::JobsRead,
         Self::JobsWrite,
         Self::JobsWork,
+        Self::MailRead,
+        Self::MailWrite,
         Self::Admin,
     ];
 
@@ -87,6 +95,8 @@ impl Scope {
             Self::JobsRead => "jobs:read",
             Self::JobsWrite => "jobs:write",
             Self::JobsWork => "jobs:work",
+            Self::MailRead => "mail:read",
+            Self::MailWrite => "mail:write",
             Self::Admin => "admin",
         }
     }

@@ -136,6 +136,36 @@ codes! {
     NoResult = "NO_RESULT";
     /// A streamed result, or one of its chunks, is over its limit (ARCP §14).
     ResultTooLarge = "RESULT_TOO_LARGE";
+    /// The envelope breaks a MUST of AEE; `errors` names every fault (AEE §6).
+    InvalidEnvelope = "invalid_envelope";
+    /// The envelope's `v` is not "1" (AEE §6.5).
+    UnsupportedVersion = "unsupported_version";
+    /// A log line of five members was sent as an envelope; send it to the logs (AEE §7.2).
+    Mve5NotRoutable = "mve5_not_routable";
+    /// The envelope was written too long ago, or ahead of the server's clock (AEE §11.1).
+    OutsideWindow = "outside_window";
+    /// An envelope with this id was taken in before; `receipt` is the first one's when it was the same (AEE §11.1).
+    DuplicateId = "duplicate_id";
+    /// The result or error does not fit the task that it names (AEE §6.3).
+    ReplyMismatch = "reply_mismatch";
+    /// The task has its end already, or its time ran out (AEE §4).
+    TaskClosed = "task_closed";
+    /// The envelope has a signature of a kind that cannot be verified here (AEE §11.2).
+    SigUnverifiable = "sig_unverifiable";
+    /// Here envelopes must be signed (AEE §11.2).
+    SignatureRequired = "signature_required";
+    /// `from` is not an entity that the key may speak for (AEE §11.5).
+    FromMismatch = "from_mismatch";
+    /// Nobody of the name in `to` is known here (AEE §5).
+    UnknownRecipient = "unknown_recipient";
+    /// The intent is in the protocol's own namespace (AEE §9.2).
+    ReservedNamespace = "reserved_namespace";
+    /// A policy lets no envelope on this intent pass between these two (AEE §11.5).
+    IntentNotAllowed = "intent_not_allowed";
+    /// The payload is not what the intent's schema says, which is enforced (AEE §6.4).
+    PayloadInvalid = "payload_invalid";
+    /// A reference's hash is not that of the envelope that it names (AEE §10.2).
+    ReferenceHashMismatch = "reference_hash_mismatch";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.

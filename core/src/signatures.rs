@@ -133,6 +133,18 @@ impl Signature {
         Self::parse(text).filter(|signature| signature.show() == text)
     }
 
+    /// A signature of these bytes; `None` when there are not 64.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 64] {
+        self.0
+    }
+
     /// base64url without padding.
     #[must_use]
     pub fn show(&self) -> String {

@@ -151,8 +151,11 @@ pub fn status(code: Code) -> StatusCode {
         | Code::PermissionDenied
         | Code::LeaseExpired
         | Code::BudgetExhausted
-        | Code::BadSignature => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::JobNotFound => StatusCode::NOT_FOUND,
+        | Code::BadSignature
+        | Code::FromMismatch
+        | Code::IntentNotAllowed
+        | Code::SignatureRequired => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::JobNotFound | Code::UnknownRecipient => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::Gone | Code::ResumeWindowExpired => StatusCode::GONE,
         Code::VersionConflict
@@ -168,6 +171,8 @@ pub fn status(code: Code) -> StatusCode {
         | Code::LeaseEnded
         | Code::IdempotencyMismatch
         | Code::DuplicateKey
+        | Code::DuplicateId
+        | Code::TaskClosed
         | Code::Cancelled
         | Code::ClaimLost
         | Code::JobEnded
@@ -182,6 +187,15 @@ pub fn status(code: Code) -> StatusCode {
         | Code::AlreadyExpired
         | Code::NotARequest
         | Code::BadProof
+        | Code::InvalidEnvelope
+        | Code::UnsupportedVersion
+        | Code::Mve5NotRoutable
+        | Code::OutsideWindow
+        | Code::ReplyMismatch
+        | Code::SigUnverifiable
+        | Code::ReservedNamespace
+        | Code::PayloadInvalid
+        | Code::ReferenceHashMismatch
         | Code::LeaseSubsetViolation
         | Code::AgentNotAvailable
         | Code::AgentVersionNotAvailable

@@ -1,0 +1,85 @@
+//! Envelopes that the gateway writes itself: its answers, its errors, its notices. They are as complete as AEE asks of
+//! anybody (§7.1), and are checked by the same law as everybody's.
+
+use serde_json::{Map, Value, json};
+
+use super::{Envelope, EnvelopeType, Priority, VERSION, check};
+use crate::clock::{Timestamp, rfc3339};
+use crate::ids::Chance;
+use crate::refusal::Refusal;
+use crate::traces::Trace;
+
+/// What the gateway is about to write.
+#[derive(Debug, Clone)]
+pub struct Letter<'a> {
+    /// What it is.
+    pub kind: EnvelopeType,
+    /// From whom: the gateway's own name.
+    pub sender: &'a str,
+    /// To whom.
+    pub recipient: &'a str,
+    /// What it is about.
+    pub purpose: &'a str,
+    /// The thread that it belongs to.
+    pub corr: &'a str,
+    /// What it answers.
+    pub reply_to: Option<&'a str>,
+    /// How pressing.
+    pub priority: Priority,
+    /// What it says.
+    pub payload: Value,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
+}
+
+impl<'a> Letter<'a> {
+    /// The answer to an envelope, by the entity that it was sent to.
+    #[must_use]
+    pub fn answering(asked: &'a Envelope, sender: &'a str, kind: EnvelopeType, payload: Value) -> Self {
+        Self {
+            kind,
+            sender,
+            recipient: &asked.sender,
+            purpose: &asked.purpose,
+            corr: &asked.corr,
+            reply_to: Some(&asked.id),
+            priority: asked.priority,
+            payload,
+            trace: None,
+        }
+    }
+
+    /// Writes it, with an id that sorts by age and cannot be guessed (AEE §11.1).
+    ///
+    /// # Errors
+    /// What the letter was given is not what an envelope may have.
+    pub fn write(self, at: Timestamp, chance: &dyn Chance) -> Result<Envelope, Refusal> {
+        let id = crate::ids::letter(at, chance);
+        let mut members = Map::new();
+        let trace = self.trace.map(|trace| json!({ "trace_id": trace.id(), "span_id": trace.span_id() }));
+        let parts = [
+            ("v", json!(VERSION)),
+            ("id", json!(id)),
+            ("ts", json!(rfc3339(at))),
+            ("type", json!(self.kind)),
+            ("from", json!(self.sender)),
+            ("to", json!(self.recipient)),
+            ("intent", json!(self.purpose)),
+            ("corr", json!(self.corr)),
+            ("reply_to", json!(self.reply_to)),
+            ("trace", json!(trace)),
+            ("priority", json!(self.priority)),
+            ("requires", Value::Null),
+            ("payload", self.payload),
+            ("sig", Value::Null),
+        ];
+        members.extend(parts.map(|(name, value)| (name.to_owned(), value)));
+        check(members)
+    }
+}
+
+/// The payload of an error (AEE §4), always complete.
+#[must_use]
+pub fn failure(code: &str, message: &str, retryable: bool) -> Value {
+    json!({ "code": code, "message": message, "retryable": retryable })
+}
