@@ -192,6 +192,7 @@ impl Server {
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            rulebook: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));

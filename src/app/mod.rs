@@ -43,6 +43,9 @@ pub mod proofs;
 pub mod receipts;
 pub mod replays;
 mod rounds;
+pub mod rulebook;
+pub mod rules;
+pub mod schemas;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
@@ -128,6 +131,8 @@ pub struct Ctx {
     pub webhooks: Arc<Webhooks>,
     /// Who makes credentials for jobs.
     pub provisioners: Arc<Provisioners>,
+    /// What is remembered of the rules and schemas of envelopes.
+    pub rulebook: Arc<rulebook::Shelf>,
 }
 
 /// Why a deed was not done.

@@ -39,6 +39,8 @@ mod plan_verbs;
 mod plans;
 mod principals;
 mod reports;
+mod rules;
+mod schemas;
 mod streams;
 mod subscriptions;
 mod task_verbs;
@@ -158,6 +160,8 @@ fn api(config: &mut ServiceConfig<'_>) {
     credentials::routes(config);
     audit::routes(config);
     workers::routes(config);
+    rules::routes(config);
+    schemas::routes(config);
     inventory::routes(config);
 }
 

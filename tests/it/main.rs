@@ -44,6 +44,8 @@ mod reading;
 mod readme;
 mod replays;
 mod revocations;
+mod rules;
+mod schemas;
 mod seeds;
 mod shifts;
 mod spans;
