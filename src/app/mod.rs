@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_requests;
 pub mod agents;
+pub mod answers;
 pub mod arbitration;
 pub mod asks;
 pub mod assignments;
@@ -41,6 +42,7 @@ pub mod plans;
 pub mod principals;
 pub mod proofs;
 pub mod receipts;
+pub mod refutations;
 pub mod replays;
 mod rounds;
 pub mod rulebook;

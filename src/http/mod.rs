@@ -17,6 +17,7 @@ mod caller;
 mod channels;
 mod checkpoints;
 mod claims;
+mod conformance;
 mod connections;
 mod credentials;
 mod deliveries;
@@ -162,6 +163,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     workers::routes(config);
     rules::routes(config);
     schemas::routes(config);
+    conformance::routes(config);
     inventory::routes(config);
 }
 

@@ -53,17 +53,16 @@ async fn bad_rules_are_refused_and_leave_nothing() {
     let world = World::start().await;
     let admin = world.admin().await;
     for (bad, status, code) in [
-        (json!({ "from": "agent.[" }), 200, ""),
         (json!({ "from": "" }), 422, "unprocessable"),
         (json!({ "redact": ["customer"] }), 422, "unprocessable"),
         (json!({ "allow": vec!["a.b"; 300] }), 422, "unprocessable"),
-        (json!({ "max_priority": "critical" }), 400, "invalid_request"),
-        (json!({ "forbid": [] }), 400, "invalid_request"),
+        (json!({ "max_priority": "critical" }), 422, "invalid_request"),
+        (json!({ "forbid": [] }), 422, "invalid_request"),
     ] {
         let reply = admin.put("/aee/rules/one", bad.clone()).await;
-        if status == 200 { drop(reply.ok()) } else { drop(reply.refused(status, code)) }
+        reply.refused(status, code);
     }
-    assert_eq!(admin.get("/aee/rules").await.ok()["rules"].as_array().unwrap().len(), 1);
+    assert_eq!(admin.get("/aee/rules").await.ok()["rules"], json!([]));
     world.end().await;
 }
 

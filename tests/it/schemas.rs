@@ -74,7 +74,7 @@ async fn bad_schemas_are_refused_with_the_place() {
         assert_eq!(body["errors"][0]["loc"], loc, "{body}");
     }
     owner.put(TASK, json!({ "title": "x".repeat(70_000) })).await.refused(413, "too_large");
-    owner.put(&format!("{TASK}?policy=maybe"), schema()).await.refused(400, "invalid_parameter");
+    owner.put(&format!("{TASK}?policy=maybe"), schema()).await.refused(422, "invalid_parameter");
     owner.put("/aee/schemas/intents/ops.event.schema.json", schema()).await.refused(404, "not_found");
     owner.put("/aee/schemas/intents/ops%2Fx.task.schema.json", schema()).await.refused(404, "not_found");
     owner.get(TASK).await.refused(404, "not_found");

@@ -12,9 +12,10 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 30] = [
+const NOBODYS: [&str; 31] = [
     "GET /api/v1/agents",
     // Schemas are there to be written by, by everybody.
+    "GET /api/v1/aee/conformance",
     "GET /api/v1/aee/schemas",
     "GET /api/v1/aee/schemas/envelope/aee-v1.schema.json",
     "GET /api/v1/aee/schemas/intents/{file}",
