@@ -11,6 +11,7 @@ use entente_core::faults::Fault;
 use entente_core::ids::{IntentId, JobId, ResultId, WorkerId};
 use entente_core::jobs::wire::Credential;
 use entente_core::jobs::{JobStatus, OnLost};
+use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 use futures_util::future::select_all;
 use serde_json::json;
@@ -261,7 +262,7 @@ async fn take_with_intents(
 /// # Errors
 /// The claim is lost.
 pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outcome<JobStatus> {
-    caller.require(entente_core::keys::Scope::JobsWork)?;
+    caller.require(Scope::JobsWork)?;
     let done = release_held(ctx, id, token).await;
     conceal(ctx, caller, id, done).await
 }

@@ -256,7 +256,8 @@ impl Works {
 
     /// Has a job accepted; resolves after it is committed.
     pub(super) async fn hand_in(&self, submission: Submission) -> Outcome<Submitted> {
-        // Those under one key meet in one queue; all others go anywhere.
+        // The same asked twice meets in one queue, and the second finds the first. Something else under the same key may be in
+        // another queue: there the unique index tells (`writes::insert`).
         let shard = submission.ask.fingerprint.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         match self.ask(shard, Command::Submit(Box::new(submission))).await? {
             Done::Submitted(submitted) => Ok(*submitted),
