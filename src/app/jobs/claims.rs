@@ -27,7 +27,7 @@ use super::writes::{self, Taken, Tokens};
 use super::{budgets, rows};
 use crate::app::lines::Line;
 use crate::app::workers::{self, Directive};
-use crate::app::{Caller, Ctx, Outcome, credentials, lock_key};
+use crate::app::{Caller, Ctx, Outcome, credentials};
 use crate::feed::Touch;
 
 /// Jobs that are claimed in one request at the most: each may have an input of 768 KiB.
@@ -295,7 +295,7 @@ pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outc
 }
 
 async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
-    give_back(ctx, &[id], |hold, id| {
+    give_back(ctx, id, |hold, id| {
         hold.job(id)?.hold(&token_digest(token), hold.now())?;
         let cancelled = hold.job(id)?.cancel.clone();
         if let Some(cancel) = cancelled {
@@ -329,7 +329,7 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     .await?;
     drop(conn);
     for id in held.into_iter().map(JobId::from) {
-        give_back(ctx, &[id], |hold, id| {
+        give_back(ctx, id, |hold, id| {
             let job = hold.job(id)?;
             let mine = job.claim.as_ref().is_some_and(|claim| claim.worker_id == worker);
             if mine && job.status == JobStatus::Running {
@@ -353,22 +353,9 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     Ok(())
 }
 
-async fn give_back<T>(
-    ctx: &Ctx,
-    ids: &[JobId],
-    what: impl FnOnce(&mut Hold, JobId) -> Outcome<T>,
-) -> Outcome<T> {
-    let mut conn = ctx.pool.acquire().await?;
-    let intents = rows::intents(&mut conn, ids).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, ids, &intents, ctx.now()).await?;
-    let done = match ids.first() {
-        Some(id) => what(&mut hold, *id)?,
-        None => return Err(super::hold::over().into()),
-    };
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+async fn give_back<T>(ctx: &Ctx, id: JobId, what: impl FnOnce(&mut Hold, JobId) -> Outcome<T>) -> Outcome<T> {
+    let (tx, mut hold) = Hold::begin(ctx, id).await?;
+    let done = what(&mut hold, id)?;
+    hold.conclude(ctx, tx).await?;
     Ok(done)
 }
