@@ -270,8 +270,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Writes everything.
-    pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+    async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
         writes::update(conn, &changed).await?;
@@ -302,8 +301,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Wakes whoever waits for what is now committed.
-    pub fn announce(&self, ctx: &Ctx) {
+    fn announce(&self, ctx: &Ctx) {
         for id in &self.touched {
             let Some(job) = self.jobs.get(id) else { continue };
             ctx.feed.ring(Touch::Job(*id));

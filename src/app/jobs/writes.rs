@@ -142,10 +142,21 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
     Ok(())
 }
 
-/// Has the open children of up to `limit` jobs that failed stopped: by the sweep, at once, whatever their workers do. How many
-/// they are. It locks nothing but these, because who ends a job may hold what a child's worker waits for.
-pub(super) async fn stop_children(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
-    let parents = sqlx::query_scalar!(
+/// Whether a job failed since [`failed`] was last asked.
+pub(super) async fn any_failed(pool: &PgPool, now: Timestamp) -> Outcome<bool> {
+    let any = sqlx::query_scalar!(
+        r#"-- job_clock::any_failed
+         SELECT EXISTS (SELECT 1 FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL) AS "any!""#,
+        now
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(any)
+}
+
+/// Up to `limit` jobs that failed, each once: by whoever tidies up after them.
+pub(super) async fn failed(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
+    let ids = sqlx::query_scalar!(
         "-- job_clock::failed
          UPDATE job_clock c SET due_at = NULL FROM (
              SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL
@@ -154,11 +165,19 @@ pub(super) async fn stop_children(conn: &mut PgConnection, now: Timestamp, limit
         now,
         limit
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    if parents.is_empty() {
-        return Ok(0);
-    }
+    Ok(ids.into_iter().map(JobId::from).collect())
+}
+
+/// Has the open children of these jobs stopped: by the sweep, at once, whatever their workers do. How many they are. It locks
+/// nothing but these, because who ends a job may hold what a child's worker waits for.
+pub(super) async fn stop_children(
+    conn: &mut PgConnection,
+    parents: &[JobId],
+    now: Timestamp,
+) -> Outcome<u64> {
+    let parents: Vec<Uuid> = parents.iter().map(|id| id.uuid()).collect();
     let done = sqlx::query!(
         "-- job_clock::stop_children
          WITH open AS (
