@@ -1,7 +1,7 @@
 //! What time does to jobs: leases run out, deadlines pass, workers are lost, the grace of a cancellation ends, keys are past
-//! their window. What is due is the law's affair (`Job::due`).
+//! their window; and what follows when jobs have failed. What is due is the law's affair (`Job::due`).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
@@ -13,7 +13,8 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::hold::Hold;
-use super::{log, rows, writes};
+use super::log::{self, Stored};
+use super::{rows, writes};
 use crate::app::lines::Line;
 use crate::app::rounds::round;
 use crate::app::{Ctx, Outcome};
@@ -89,11 +90,13 @@ async fn expired(conn: &mut PgConnection, failed: &[JobId]) -> Outcome<Vec<Job>>
         return Ok(jobs);
     }
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-    let mut codes = BTreeMap::new();
-    for end in log::ends(conn, &ids).await? {
-        codes.insert(end.job_id, serde_json::from_str::<ErrorPayload>(&end.body)?.code);
-    }
-    jobs.retain(|job| codes.get(&job.id) == Some(&Fault::LeaseExpired));
+    let ends = log::ends(conn, &ids).await?;
+    // Within the grace a job may have ended for another reason.
+    let so = |end: &Stored| {
+        serde_json::from_str(&end.body).is_ok_and(|said: ErrorPayload| said.code == Fault::LeaseExpired)
+    };
+    let ended: BTreeSet<JobId> = ends.iter().filter(|end| so(end)).map(|end| end.job_id).collect();
+    jobs.retain(|job| ended.contains(&job.id));
     Ok(jobs)
 }
 
