@@ -17,6 +17,7 @@ use entente_core::refusal::FieldError;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::envelopes::{self, Kept};
 use super::refutations::{self, Refutation};
 use super::{Caller, Ctx, Outcome, rulebook};
 use crate::db::migrate;
@@ -122,8 +123,11 @@ fn own(purpose: &str) -> Option<&'static Schema> {
 /// Faults of a payload, each with a JSON Pointer into it.
 fn described(faults: &[FieldError]) -> Value {
     let each = faults.iter().map(|fault| {
-        let parts = fault.loc.iter().skip(2).map(|part| part.replace('~', "~0").replace('/', "~1"));
-        let path: String = parts.map(|part| format!("/{part}")).collect();
+        let mut path = String::new();
+        for part in fault.loc.iter().skip(2) {
+            path.push('/');
+            path.push_str(&part.replace('~', "~0").replace('/', "~1"));
+        }
         json!({ "path": path, "type": fault.kind, "message": fault.msg })
     });
     each.collect()
@@ -228,27 +232,8 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     Ok(Answer::result(json!({ "valid": errors == json!([]), "errors": errors })))
 }
 
-/// What the server's answers need of an envelope.
-struct Seen {
-    sender: String,
-    recipient: String,
-    corr: String,
-    body: String,
-    holders: Vec<String>,
-}
-
-/// An envelope, if the caller may act as one of those that it was from, to or delivered to.
-async fn seen(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Option<Seen>> {
-    let found = sqlx::query_as!(
-        Seen,
-        r#"-- answers::seen
-         SELECT sender, recipient, corr, body,
-                ARRAY(SELECT i.entity FROM aee_items i WHERE i.envelope_id = e.id) AS "holders!"
-         FROM aee_envelopes e WHERE e.id = $1"#,
-        id
-    )
-    .fetch_optional(&ctx.pool)
-    .await?;
-    let own = |entity: &String| caller.speaker("entity", Some(entity), false).is_ok();
-    Ok(found.filter(|seen| own(&seen.sender) || own(&seen.recipient) || seen.holders.iter().any(own)))
+/// An envelope, if the caller is a party to it.
+async fn seen(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Option<Kept>> {
+    let mut connection = ctx.pool.acquire().await?;
+    envelopes::seen_by(&mut connection, caller, id).await
 }

@@ -171,16 +171,15 @@ fn compile(
             continue;
         }
         let known = before.and_then(|book| book.entry(&purpose, kind)).filter(|entry| *entry.text == *text);
-        entries.push(match known {
-            Some(known) => Entry { strictness, ..known.clone() },
-            None => {
-                let schema = Schema::read(text.as_bytes());
-                if let Err(refusal) = &schema {
-                    error!(%refusal, kind = kind.as_str(), "a schema of payloads cannot be read any more: nothing fits it");
-                }
-                Entry { kind, strictness, text: text.into(), schema: schema.ok().map(Arc::new) }
-            }
-        });
+        if let Some(known) = known {
+            entries.push(Entry { strictness, ..known.clone() });
+            continue;
+        }
+        let schema = Schema::read(text.as_bytes());
+        if let Err(refusal) = &schema {
+            error!(%refusal, kind = kind.as_str(), "a schema of payloads cannot be read any more: nothing fits it");
+        }
+        entries.push(Entry { kind, strictness, text: text.into(), schema: schema.ok().map(Arc::new) });
     }
     book
 }

@@ -71,8 +71,8 @@ fn subject(file: &str) -> Result<Subject, Problem> {
     Ok(Subject::of_file(file).ok_or_else(|| entente_core::refusal::Refusal::not_found("schema"))?)
 }
 
-fn document(text: impl Into<String>) -> Reply {
-    Ok(HttpResponse::Ok().content_type("application/schema+json").body(text.into()))
+fn document(text: impl Into<String>) -> HttpResponse {
+    HttpResponse::Ok().content_type("application/schema+json").body(text.into())
 }
 
 /// List the schemas of payloads
@@ -94,7 +94,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
 #[get("/aee/schemas/envelope/aee-v1.schema.json")]
 async fn envelope(asker: Asker) -> Reply {
     asker.caller.require(Scope::MailRead)?;
-    document(ENVELOPE)
+    Ok(document(ENVELOPE))
 }
 
 /// Get a schema of payloads
@@ -105,7 +105,8 @@ async fn envelope(asker: Asker) -> Reply {
     responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
 #[get("/aee/schemas/intents/{file}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    document(schemas::get(&doors.ctx, &asker.caller, &subject(&path)?).await?.text)
+    let found = schemas::get(&doors.ctx, &asker.caller, &subject(&path)?).await?;
+    Ok(document(found.text))
 }
 
 /// Publish a schema of payloads

@@ -1,11 +1,10 @@
 //! What the server itself answers to tasks that are addressed to it (AEE §9.2).
 
-use std::collections::BTreeSet;
-
 use entente::app::answers::{Answer, INFO, REFUTED, answer, health};
 use entente::app::{Caller, authentication, refutations};
 use entente_core::envelopes::{self, Envelope, EnvelopeType};
 
+use super::envelopes::{letter, mail, two, with};
 use super::harness::{Value, World, json};
 use super::rules::envelope;
 
@@ -227,10 +226,56 @@ async fn the_claim_names_its_tests() {
     assert_eq!((&claim["aee_version"], &claim["level"]), (&json!("1"), &json!("MVE-Required")));
     let clauses = claim["clauses"].as_array().unwrap();
     assert!(clauses.len() >= 10, "{claim}");
-    let named: BTreeSet<&Value> =
-        clauses.iter().flat_map(|clause| clause["tests"].as_array().unwrap()).collect();
+    let named: Vec<&Value> = clauses.iter().flat_map(|clause| clause["tests"].as_array().unwrap()).collect();
     // That each of them exists, `house_rules.rs` shows: the claim is the section of CONFORMANCE.md.
     assert!(named.contains(&json!("answers::the_claim_names_its_tests")), "{claim}");
     assert!(clauses.iter().all(|clause| clause["status"].as_str().is_some_and(|status| !status.is_empty())));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_server_answers_through_the_door_and_rules_hold_there() {
+    let (world, ada, bob) = two().await;
+    let admin = world.admin().await;
+    let ask = |id: &str, from: &str, intent: &str, payload: Value| {
+        with(letter(&world, id, (from, SERVER)), json!({ "intent": intent, "payload": payload }))
+    };
+    let pong = ada
+        .post("/aee/envelopes", ask("envelope-1", "agent.ada", "aee.status.ping", json!({})))
+        .await
+        .is(200);
+    assert!(pong.to_string().contains(r#""pong":true"#), "{pong}");
+    // A refutation reaches whoever said it, once: a retry is a duplicate, and nobody hears of it again.
+    ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
+    let refute = json!({ "id": "envelope-2", "reason": "it is not so" });
+    let refute = ask("envelope-3", "agent.bob", "aee.context.refute", refute);
+    bob.post("/aee/envelopes", refute.clone()).await.is(200);
+    bob.post("/aee/envelopes", refute).await.refused(409, "duplicate_id");
+    let heard = mail(&ada, "agent.ada").await;
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert_eq!((&heard[0].1["intent"], &heard[0].1["payload"]["by"]), (&json!(REFUTED), &json!("agent.bob")));
+    // Rules and schemas hold from the moment they are set.
+    let send = async |id: &str| {
+        ada.post(
+            "/aee/envelopes",
+            with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "priority": "urgent" })),
+        )
+        .await
+    };
+    let schema = "/aee/schemas/intents/ops.backup.check.task.schema.json";
+    admin.put(schema, json!({ "required": ["cluster"] })).await.ok();
+    assert_eq!(
+        send("envelope-4").await.is(202)["warnings"],
+        json!(["id_not_ulid_or_uuid", "payload_invalid"])
+    );
+    admin.put(&format!("{schema}?policy=enforce"), json!({ "required": ["cluster"] })).await.ok();
+    send("envelope-5").await.refused(422, "payload_invalid");
+    admin.delete(schema).await.is(204);
+    admin.put("/aee/rules/calm", json!({ "max_priority": "normal" })).await.ok();
+    let calm = send("envelope-6").await.is(202);
+    assert_eq!(calm["effective_priority"], "normal");
+    assert_eq!(calm["warnings"], json!(["id_not_ulid_or_uuid", "priority_lowered"]));
+    admin.put("/aee/rules/none", json!({ "to": "agent.bob", "deny": ["ops.**"] })).await.ok();
+    send("envelope-7").await.refused(403, "intent_not_allowed");
     world.end().await;
 }

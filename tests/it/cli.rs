@@ -228,7 +228,7 @@ fn errors_say_what_to_do() {
     assert_eq!(open.status.code(), Some(1));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn schemas_go_into_a_directory_and_back() {
     let world = World::start().await;
     let from = world.any();
