@@ -180,6 +180,12 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     PLAIN.decode(text).or_else(|_other| SAFE.decode(text)).ok()
 }
 
+/// Writes Base64 as signatures have it: for addresses, without padding.
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    SHOWN.encode(bytes)
+}
+
 fn mac(secret: &[u8], input: &[u8]) -> Option<Hmac<Sha256>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
     mac.update(input);
@@ -227,7 +233,7 @@ pub fn sign(members: &mut Map<String, Value>, kid: &str, key: &SigningKey) -> Re
             (Algorithm::Hs256, mac.finalize().into_bytes().to_vec())
         }
     };
-    let sig = json!({ "alg": algorithm, "kid": kid, "value": SHOWN.encode(value), "profile": PROFILE });
+    let sig = json!({ "alg": algorithm, "kid": kid, "value": encode(&value), "profile": PROFILE });
     members.insert("sig".to_owned(), sig);
     Ok(())
 }
