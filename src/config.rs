@@ -4,6 +4,7 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+mod post;
 mod sessions;
 pub mod templates;
 
@@ -18,6 +19,7 @@ use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
 use crate::app::jobs::{JobSettings, Policy};
+use crate::app::post::PostSettings;
 use crate::app::sessions::SessionSettings;
 
 /// How the log is written.
@@ -103,6 +105,8 @@ pub struct Config {
     pub jobs: JobSettings,
     /// What is configured about sessions.
     pub sessions: SessionSettings,
+    /// What is configured about envelopes.
+    pub post: PostSettings,
 }
 
 /// The configuration of webhooks.
@@ -358,6 +362,7 @@ impl Config {
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
             sessions: from.sessions(),
+            post: from.post(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -11,6 +11,7 @@ pub mod logs;
 pub mod pairing;
 pub mod policy;
 pub mod purposes;
+pub mod receipt;
 pub mod signing;
 pub mod warnings;
 pub mod window;

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::envelopes::receipt::Receipt;
 use crate::faults::Fault;
 use crate::leases::Lease;
 
@@ -272,6 +273,8 @@ pub struct Refusal {
     pub current_version: Option<i64>,
     /// The lease that is in the way, on a [`Code::LeaseHeld`].
     pub existing_lease: Option<Box<Lease>>,
+    /// The first receipt, on a [`Code::DuplicateId`] of the same envelope.
+    pub receipt: Option<Box<Receipt>>,
 }
 
 impl Refusal {
@@ -283,6 +286,7 @@ impl Refusal {
             errors: Vec::new(),
             current_version: None,
             existing_lease: None,
+            receipt: None,
         }
     }
 

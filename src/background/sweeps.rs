@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, heartbeats,
-    idempotency, jobs, keys, leases, pending, sessions, tasks, workers,
+    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelopes, heartbeats,
+    idempotency, jobs, keys, leases, pairs, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -59,11 +59,15 @@ pub enum Sweep {
     Credentials,
     /// Sessions whose window is over.
     Sessions,
+    /// Envelopes' tasks whose time has run out.
+    Pairs,
+    /// Envelopes that are older than they are kept.
+    Envelopes,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -83,6 +87,8 @@ impl Sweep {
         Self::Webhooks,
         Self::Credentials,
         Self::Sessions,
+        Self::Pairs,
+        Self::Envelopes,
     ];
 
     /// Its name in metrics and logs.
@@ -108,6 +114,8 @@ impl Sweep {
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
+            Self::Pairs => "pairs",
+            Self::Envelopes => "envelopes",
         }
     }
 
@@ -119,12 +127,12 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs => 1,
+            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs => 1,
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
-            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
+            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints | Self::Envelopes => 240,
         }
     }
 
@@ -153,6 +161,8 @@ impl Sweep {
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
             Self::Credentials => credentials::tidy(ctx, BATCH).await,
             Self::Sessions => sessions::forget(ctx, BATCH).await,
+            Self::Pairs => pairs::time_out(ctx, BATCH).await,
+            Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

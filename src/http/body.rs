@@ -51,6 +51,20 @@ impl<T> Body<T> {
     }
 }
 
+/// A body as it came.
+#[derive(Debug)]
+pub struct Raw(pub Bytes);
+
+impl FromRequest for Raw {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move { bytes.await.map(Self).map_err(|e| unreadable(&e)) })
+    }
+}
+
 /// A JSON body that may be missing: then everything in it has its default (contract 3.2).
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Body<T>);

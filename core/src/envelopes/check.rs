@@ -104,7 +104,7 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     let priority = faults.word(&members, "priority", Priority::parse, "low, normal, high, urgent");
     let reply_to = reply_to(&mut faults, &members, kind);
     let trace = trace(&mut faults, &members);
-    objects(&mut faults, &members);
+    kinds(&mut faults, &members);
     let payload = members.get("payload");
     let references = references(&mut faults, payload);
     let (
@@ -143,15 +143,7 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     })
 }
 
-fn refused(faults: Faults, version: bool) -> Refusal {
-    let message = match faults.0.as_slice() {
-        [one] => format!("The envelope is not valid: {}.", one.msg),
-        many => format!("The envelope is not valid in {} places; `errors` has each.", many.len()),
-    };
-    let code = if version { Code::InvalidEnvelope } else { Code::UnsupportedVersion };
-    Refusal { errors: faults.0, ..Refusal::new(code, message) }
-}
-
+/// An id is of printable ASCII characters, so that it can stand in a path, a log and an index as it is.
 fn id<'a>(faults: &mut Faults, members: &'a Map<String, Value>) -> Option<&'a str> {
     let id = faults.text(members, "id", (8, ID_BYTES))?;
     if id.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -161,18 +153,27 @@ fn id<'a>(faults: &mut Faults, members: &'a Map<String, Value>) -> Option<&'a st
     None
 }
 
-/// The members of which only the kind is judged.
-fn objects(faults: &mut Faults, members: &Map<String, Value>) {
-    let is_not = |name: &str, fits: fn(&Value) -> bool| members.get(name).is_some_and(|value| !fits(value));
-    if is_not("payload", Value::is_object) {
+/// Of which kind the members are that are no texts.
+fn kinds(faults: &mut Faults, members: &Map<String, Value>) {
+    let wrong = |name: &str, right: fn(&Value) -> bool| members.get(name).is_some_and(|value| !right(value));
+    if wrong("payload", Value::is_object) {
         faults.add(&["payload"], "object_type", "`payload` must be an object (AEE §6.4)");
     }
-    if is_not("requires", |value| value.is_object() || value.is_null()) {
+    if wrong("requires", |value| value.is_object() || value.is_null()) {
         faults.add(&["requires"], "object_type", "`requires` must be an object or null");
     }
-    if is_not("sig", |value| value.is_object() || value.is_string() || value.is_null()) {
+    if wrong("sig", |value| value.is_object() || value.is_string() || value.is_null()) {
         faults.add(&["sig"], "type", "`sig` must be an object, a text or null");
     }
+}
+
+fn refused(faults: Faults, version: bool) -> Refusal {
+    let message = match faults.0.as_slice() {
+        [one] => format!("The envelope is not valid: {}.", one.msg),
+        many => format!("The envelope is not valid in {} places; `errors` has each.", many.len()),
+    };
+    let code = if version { Code::InvalidEnvelope } else { Code::UnsupportedVersion };
+    Refusal { errors: faults.0, ..Refusal::new(code, message) }
 }
 
 fn reply_to<'a>(
