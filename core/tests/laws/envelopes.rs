@@ -9,6 +9,7 @@ mod pairing;
 mod policy;
 mod purposes;
 mod reading;
+mod receipt;
 mod schema;
 mod signing;
 mod tampering;

@@ -1,15 +1,30 @@
-//! `entente envelope`: what needs no server.
+//! `entente envelope`: what needs no server, and what comes through one unchanged.
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use super::{Value, complaint, json, run, scratch, text};
+use super::super::envelopes as post;
+use super::{Value, World, complaint, json, run, scratch, text};
 
 /// Runs `entente envelope` with something on standard input.
 fn fed(arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
     command.arg("envelope").args(arguments).env_clear();
+    finish(command, input)
+}
+
+/// The same against a server.
+async fn remote(world: &World, agent: &str, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+    command.arg("envelope").args(arguments).env_clear();
+    command.env("ENTENTE_URL", format!("http://{}", world.address));
+    command.env("ENTENTE_API_KEY", format!("key-of-{agent}"));
+    let input = input.to_owned();
+    tokio::task::spawn_blocking(move || finish(command, &input)).await.unwrap()
+}
+
+fn finish(mut command: Command, input: &str) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -165,4 +180,68 @@ fn what_nobody_would_take_is_not_signed() {
     assert!(complaint(&keyless).contains("holds no key"), "{}", complaint(&keyless));
     assert!(!complaint(&keyless).contains("at all"), "what a key file holds is repeated");
     std::fs::remove_file(&file).unwrap();
+}
+
+/// A world with two agents, and a line with a letter from the one to the other: in an order of its own, with numbers in odd
+/// forms.
+async fn posted(id: &str) -> (World, String) {
+    let (world, ..) = post::two().await;
+    let ts = post::letter(&world, id, ("agent.ada", "agent.bob"))["ts"].clone();
+    let line = format!(
+        "{{\"x\" :[1e2,-0.0], \"v\":\"1\",\"id\":\"{id}\",\"ts\":{ts},\"type\":\"event\",\"from\":\"agent.ada\",\
+         \"to\":\"agent.bob\",\"intent\":\"ops.x\",\"corr\":\"thread-1\",\"priority\":\"low\",\"payload\":{{\"n\" : 1.50}}}}"
+    );
+    (world, line)
+}
+
+#[tokio::test]
+async fn what_is_sent_is_fetched_to_the_byte() {
+    let (world, first) = posted("01JFB2R1JZKQ9V3K8W8Y9W1F2A").await;
+    let second = first.replace("9W1F2A", "9W1F2B");
+    let sent =
+        remote(&world, "agent.ada", &["send", "--lines", "--json"], &format!("{first}\n{second}\n")).await;
+    assert!(sent.status.success(), "{}", complaint(&sent));
+    let receipts = told(&sent);
+    assert_eq!((&receipts[0]["seq"], &receipts[1]["seq"]), (&json!(1), &json!(2)));
+    let fetched = remote(&world, "agent.bob", &["fetch", "--bare"], "").await;
+    assert_eq!(text(&fetched), format!("{first}\n{second}\n"), "{}", complaint(&fetched));
+    let one = ["fetch", "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "--bare"];
+    assert_eq!(text(&remote(&world, "agent.bob", &one, "").await), format!("{first}\n"));
+    // Again is a conflict, and says which file it was.
+    let again = remote(&world, "agent.ada", &["send", "-"], &first).await;
+    assert!(
+        complaint(&again).contains("-: ") && complaint(&again).contains("duplicate_id"),
+        "{}",
+        complaint(&again)
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_taken_out_and_nothing_else() {
+    let (world, first) = posted("01JFB2R1JZKQ9V3K8W8Y9W1F2A").await;
+    let lines: String =
+        ["A", "B", "C"].map(|end| first.replace("9W1F2A", &format!("9W1F2{end}")) + "\n").concat();
+    let sent = remote(&world, "agent.ada", &["send", "--lines"], &lines).await;
+    assert!(sent.status.success() && text(&sent).contains("accepted"), "{}", complaint(&sent));
+    let bob =
+        async |arguments: &[&str]| remote(&world, "agent.bob", &[&["fetch"], arguments].concat(), "").await;
+    // Those before it were not seen, and stay.
+    let last = bob(&["--after", "2", "--ack"]).await;
+    assert!(
+        text(&last).contains("    3  ") && text(&last).contains("agent.ada → agent.bob  ops.x"),
+        "{}",
+        text(&last)
+    );
+    let seqs = |page: Value| -> Vec<Value> {
+        page["items"].as_array().unwrap().iter().map(|item| item["seq"].clone()).collect()
+    };
+    assert_eq!(seqs(told(&bob(&["--json"]).await)), [1, 2]);
+    assert_eq!(seqs(told(&bob(&["--json", "--limit", "1", "--ack"]).await)), [1]);
+    assert_eq!(seqs(told(&bob(&["--json", "--entity", "agent.bob"]).await)), [2]);
+    let stranger = remote(&world, "agent.ada", &["fetch", "--entity", "agent.bob"], "").await;
+    assert!(complaint(&stranger).contains("not_found"), "{}", complaint(&stranger));
+    let both = bob(&["some-id", "--ack"]).await;
+    assert_eq!(both.status.code(), Some(2), "{}", complaint(&both));
+    world.end().await;
 }
