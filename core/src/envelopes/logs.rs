@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{EnvelopeType, VERSION, members};
+use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, FieldError, Refusal};
 
 /// The members that every line has.
@@ -37,7 +38,9 @@ pub fn is_mve5(found: &Map<String, Value>) -> bool {
 pub fn read(bytes: &[u8]) -> Result<LogLine, Refusal> {
     let found = members(bytes)?;
     let text = |name: &str, least: usize| {
-        found.get(name).and_then(Value::as_str).filter(|text| text.chars().count() >= least)
+        let text = found.get(name).and_then(Value::as_str)?;
+        let fits = text.chars().count() >= least && text.len() <= NAME_BYTES;
+        (fits && !text.chars().any(char::is_control)).then_some(text)
     };
     let kind = text("type", 1).and_then(EnvelopeType::parse);
     let (id, sender, purpose) = (text("id", 8), text("from", 1), text("intent", 3));

@@ -19,6 +19,7 @@ mod clock;
 mod credentials;
 mod cursors;
 mod egress;
+mod envelopes;
 mod events;
 mod export;
 mod globs;
