@@ -162,8 +162,8 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
-        let address = config.bind;
-        let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
+        let unbound = |source| StartError::Bind { address: config.bind, source };
+        let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         // Of messages, of jobs and of envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
@@ -193,6 +193,7 @@ impl Server {
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            rulebook: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));
@@ -212,7 +213,6 @@ impl Server {
         let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
-        let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
         let (address, http) = listen(&config, listener, shared.clone(), &tasks).map_err(unbound)?;

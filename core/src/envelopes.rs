@@ -12,6 +12,7 @@ pub mod pairing;
 pub mod policy;
 pub mod purposes;
 pub mod receipt;
+pub mod schemas;
 pub mod signing;
 pub mod warnings;
 pub mod window;

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_requests;
 pub mod agents;
+pub mod answers;
 pub mod arbitration;
 pub mod asks;
 pub mod assignments;
@@ -46,8 +47,12 @@ pub mod post;
 pub mod principals;
 pub mod proofs;
 pub mod receipts;
+pub mod refutations;
 pub mod replays;
 mod rounds;
+pub mod rulebook;
+pub mod rules;
+pub mod schemas;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
@@ -135,6 +140,8 @@ pub struct Ctx {
     pub webhooks: Arc<Webhooks>,
     /// Who makes credentials for jobs.
     pub provisioners: Arc<Provisioners>,
+    /// What is remembered of the rules and schemas of envelopes.
+    pub rulebook: Arc<rulebook::Shelf>,
 }
 
 /// Why a deed was not done.

@@ -16,6 +16,7 @@ mod output;
 mod principals;
 mod remote;
 mod run;
+mod schemas;
 mod stdio;
 mod tail;
 mod tasks;
@@ -78,6 +79,8 @@ enum Command {
     Messages(messages::Messages),
     Tail(tail::Tail),
     Trace(traces::Trace),
+    #[command(name = "schema")]
+    Schemas(schemas::Schemas),
     #[command(name = "webhook")]
     Webhooks(webhooks::Webhooks),
     Verify(verify::Verify),
@@ -132,6 +135,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Messages(messages) => messages.run().await,
         Command::Tail(tail) => tail.run().await,
         Command::Trace(trace) => trace.run().await,
+        Command::Schemas(schemas) => schemas.run().await,
         Command::Webhooks(webhooks) => webhooks.run().await,
         Command::Verify(verify) => verify.run(),
         Command::Openapi => verify::openapi(),

@@ -213,6 +213,15 @@ impl Api {
         self.body(self.request(Method::POST, path).header("Idempotency-Key", once).json(body)).await
     }
 
+    /// PUT of what is sent as it was written.
+    pub(super) async fn put<T: DeserializeOwned + Default>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<T, Failure> {
+        self.body(self.request(Method::PUT, path).json(body)).await
+    }
+
     /// DELETE.
     pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.body(self.request(Method::DELETE, path)).await

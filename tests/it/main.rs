@@ -6,6 +6,7 @@
 
 mod access;
 mod agents;
+mod answers;
 mod arbitration;
 mod arcp_sessions;
 mod asks;
@@ -46,6 +47,8 @@ mod reading;
 mod readme;
 mod replays;
 mod revocations;
+mod rules;
+mod schemas;
 mod seeds;
 mod shifts;
 mod spans;

@@ -13,13 +13,18 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 30] = [
+const NOBODYS: [&str; 34] = [
     // One's own mailbox and channels, when none is named.
     "GET /api/v1/aee/stream",
     "GET /api/v1/aee/subscriptions",
     // Each of a batch is answered for itself.
     "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",
+    // Schemas are there to be written by, by everybody.
+    "GET /api/v1/aee/conformance",
+    "GET /api/v1/aee/schemas",
+    "GET /api/v1/aee/schemas/envelope/aee-v1.schema.json",
+    "GET /api/v1/aee/schemas/intents/{file}",
     // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
     "GET /api/v1/arcp/agents",
     "GET /api/v1/jobs",
@@ -99,7 +104,10 @@ impl Places {
         owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
         let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
         owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
+        let file = "ops.owned.task.schema.json";
+        owner.put(&format!("/aee/schemas/intents/{file}"), json!({ "title": "private" })).await.ok();
         Self(vec![
+            ("file", file.to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),

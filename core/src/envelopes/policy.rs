@@ -11,6 +11,9 @@ use super::{Envelope, Priority};
 use crate::limits::LIST_ITEMS;
 use crate::refusal::{Code, Refusal};
 
+/// Rules of one server: every envelope is compared with all of them.
+pub const RULES: usize = 200;
+
 /// A rule for a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]

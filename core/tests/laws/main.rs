@@ -43,6 +43,7 @@ mod proofs;
 mod rate;
 mod refusal;
 mod retries;
+mod schemas;
 mod sessions;
 mod signatures;
 mod signing;
