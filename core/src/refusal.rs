@@ -72,7 +72,7 @@ codes! {
     DuplicateName = "duplicate_name";
     /// The agent's id belongs to another principal.
     AlreadyRegistered = "already_registered";
-    /// The principal exists already.
+    /// It exists already: a principal, or another key under this name.
     AlreadyExists = "already_exists";
     /// Another agent has the task, or a later claim than the one named; take another task.
     ClaimConflict = "claim_conflict";

@@ -21,6 +21,7 @@ pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
 pub mod endpoints;
+pub mod envelope_keys;
 pub mod events;
 pub mod exports;
 pub mod fanout;

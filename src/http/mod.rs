@@ -20,6 +20,7 @@ mod claims;
 mod connections;
 mod credentials;
 mod deliveries;
+mod envelope_keys;
 pub mod error;
 mod events;
 mod frames;
@@ -156,6 +157,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     principals::routes(config);
     keys::routes(config);
     credentials::routes(config);
+    envelope_keys::routes(config);
     audit::routes(config);
     workers::routes(config);
     inventory::routes(config);

@@ -20,6 +20,7 @@ mod credentials;
 mod deliveries;
 mod departures;
 mod egress;
+mod envelope_keys;
 mod events;
 mod exports;
 mod harness;

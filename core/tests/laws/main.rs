@@ -19,6 +19,7 @@ mod clock;
 mod credentials;
 mod cursors;
 mod egress;
+mod envelope_keys;
 mod events;
 mod export;
 mod globs;
