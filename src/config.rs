@@ -4,6 +4,7 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+mod quotas;
 mod sessions;
 pub mod templates;
 
@@ -14,6 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use entente_core::egress::Allowed;
+use entente_core::envelopes::quotas::Rates;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
@@ -103,6 +105,8 @@ pub struct Config {
     pub jobs: JobSettings,
     /// What is configured about sessions.
     pub sessions: SessionSettings,
+    /// How pressing senders of envelopes may be.
+    pub envelope_rates: Rates,
 }
 
 /// The configuration of webhooks.
@@ -358,6 +362,7 @@ impl Config {
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
             sessions: from.sessions(),
+            envelope_rates: from.envelope_rates(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

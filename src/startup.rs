@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use crate::app::jobs::Works;
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
-use crate::app::{AppError, Ctx, Grants, Settings, WebhookSettings, Webhooks, keys, server_keys};
+use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
 use crate::background;
 use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names, SystemNames};
@@ -191,6 +191,7 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
+            quotas: Arc::new(Quotas::new(config.envelope_rates)),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
         };
         furnish(&ctx, &seeds).await?;
@@ -203,12 +204,11 @@ impl Server {
         if background {
             background::start(&ctx, node, &courier, &database_up, &tasks);
         }
-        let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
         let sends = Sends::start(&sending, config.commit_writers, &tasks);
-        let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
-        let spans = spans.transpose()?.map(Arc::new);
+        let spans = spans(&config, &ctx)?;
         let works = Works::start(&ctx, config.commit_writers, &tasks);
+        let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let doors_of = share(&config, doors_ctx, (sends, works), database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
@@ -260,6 +260,12 @@ impl Server {
     }
 }
 
+/// Where requests are measured, if a collector is to hear of them.
+fn spans(config: &Config, ctx: &Ctx) -> Result<Option<Arc<Spans>>, SpansError> {
+    let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
+    Ok(spans.transpose()?.map(Arc::new))
+}
+
 /// What is there before the first request: the right time, the keys that changed, those that were given along.
 async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
     ctx.ping().await?;
@@ -306,6 +312,7 @@ fn share(
         limits: Limits {
             rate_per_second: config.rate_per_second,
             max_body_bytes: config.max_body_bytes,
+            tls_terminated: config.credentials.tls_terminated,
             max_streams_per_key: config.max_streams_per_key,
             ping: config.ping,
             refused_subscribe_hold: config.refused_subscribe_hold,

@@ -114,13 +114,11 @@ pub fn verify(
 ) -> Result<(), Refusal> {
     let counts =
         |key: &&EnvelopeKey| key.entity == envelope.sender && key.kid == sig.kid && key.in_force(now);
-    match known.filter(counts) {
-        Some(key) => sig.verify(&envelope.members, &key.key),
-        None => {
-            sig.verify(&envelope.members, &VerifyingKey::Hs256(NOBODYS.to_vec()))?;
-            Err(wrong())
-        }
+    if let Some(known) = known.filter(counts) {
+        return sig.verify(&envelope.members, &known.key);
     }
+    sig.verify(&envelope.members, &VerifyingKey::Hs256(NOBODYS.to_vec()))?;
+    Err(wrong())
 }
 
 /// What is asked when a key is registered.

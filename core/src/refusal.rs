@@ -236,6 +236,8 @@ pub struct Refusal {
     pub current_version: Option<i64>,
     /// The lease that is in the way, on a [`Code::LeaseHeld`].
     pub existing_lease: Option<Box<Lease>>,
+    /// Seconds after which it is worth trying again, on a [`Code::RateLimited`] of the law's own.
+    pub retry_after_seconds: Option<u64>,
 }
 
 impl Refusal {
@@ -247,6 +249,7 @@ impl Refusal {
             errors: Vec::new(),
             current_version: None,
             existing_lease: None,
+            retry_after_seconds: None,
         }
     }
 

@@ -22,6 +22,7 @@ pub mod departures;
 pub mod diagnosis;
 pub mod endpoints;
 pub mod envelope_keys;
+pub mod envelope_logs;
 pub mod events;
 pub mod exports;
 pub mod fanout;
@@ -41,6 +42,7 @@ pub mod places;
 pub mod plans;
 pub mod principals;
 pub mod proofs;
+pub mod quotas;
 pub mod receipts;
 pub mod replays;
 mod rounds;
@@ -72,6 +74,7 @@ use crate::telemetry::Metrics;
 pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use credentials::Provisioners;
 pub use heartbeats::Beats;
+pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
 pub use visits::Homes;
@@ -127,6 +130,8 @@ pub struct Ctx {
     pub turns: Arc<Turns>,
     /// What all that has to do with webhooks shares.
     pub webhooks: Arc<Webhooks>,
+    /// What senders of envelopes have spent of their priorities.
+    pub quotas: Arc<Quotas>,
     /// Who makes credentials for jobs.
     pub provisioners: Arc<Provisioners>,
 }

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, heartbeats,
-    idempotency, jobs, keys, leases, pending, sessions, tasks, workers,
+    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
+    heartbeats, idempotency, jobs, keys, leases, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -59,11 +59,13 @@ pub enum Sweep {
     Credentials,
     /// Sessions whose window is over.
     Sessions,
+    /// Log lines of envelopes that were kept for long enough.
+    EnvelopeLogs,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -83,6 +85,7 @@ impl Sweep {
         Self::Webhooks,
         Self::Credentials,
         Self::Sessions,
+        Self::EnvelopeLogs,
     ];
 
     /// Its name in metrics and logs.
@@ -108,6 +111,7 @@ impl Sweep {
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
+            Self::EnvelopeLogs => "envelope_logs",
         }
     }
 
@@ -124,7 +128,7 @@ impl Sweep {
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
-            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
+            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints | Self::EnvelopeLogs => 240,
         }
     }
 
@@ -153,6 +157,7 @@ impl Sweep {
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
             Self::Credentials => credentials::tidy(ctx, BATCH).await,
             Self::Sessions => sessions::forget(ctx, BATCH).await,
+            Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -38,6 +38,11 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 }
 
 impl<T> Body<T> {
+    /// The bytes it came in.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// The client's claim that this request is the same as any other with its `Idempotency-Key`.
     ///
     /// # Errors
@@ -48,6 +53,23 @@ impl<T> Body<T> {
         let key = key.to_str().unwrap_or("\u{0}");
         let operation = format!("{} {}", request.method(), request.path());
         Ok(Some(Idempotency::new(key, &operation, &self.bytes)?))
+    }
+}
+
+/// A body that is no single JSON value, taken as it comes.
+#[derive(Debug)]
+pub struct PlainBody(pub Body<()>);
+
+impl FromRequest for PlainBody {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = bytes.await.map_err(|e| unreadable(&e))?;
+            Ok(Self(Body { value: (), bytes }))
+        })
     }
 }
 

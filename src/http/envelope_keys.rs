@@ -6,6 +6,7 @@ use entente_core::clock::Timestamp;
 use entente_core::envelope_keys::{Ask, EnvelopeKey, EnvelopeKeyStatus, Shared};
 use entente_core::envelopes::signing::Algorithm;
 use entente_core::keys::Dialect;
+use entente_core::refusal::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -13,6 +14,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::body::{Body, Query};
 use super::caller::Asker;
 use super::error::{ProblemBody, Reply};
+use super::transport::require_private;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, ok};
 use crate::app::envelope_keys;
@@ -123,6 +125,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was registered", body = RegistrationBody),
               (status = 200, description = "It was there", body = RegistrationBody),
+              (status = 403, description = "`forbidden`: over plain HTTP from another machine (§11.3)", body = ProblemBody),
               (status = 409, description = "`already_exists`", body = ProblemBody)))]
 #[post("/aee/keys")]
 async fn register(
@@ -131,6 +134,8 @@ async fn register(
     asker: Asker,
     body: Body<RegisterBody>,
 ) -> Reply {
+    // Whoever could change it on its way would have a key of this entity.
+    require_private(&request, &doors, Code::Forbidden)?;
     let once = body.once(&request)?;
     let said = body.value;
     let ask = Ask {

@@ -21,6 +21,7 @@ mod connections;
 mod credentials;
 mod deliveries;
 mod envelope_keys;
+mod envelope_logs;
 pub mod error;
 mod events;
 mod frames;
@@ -45,6 +46,7 @@ mod subscriptions;
 mod task_verbs;
 mod tasks;
 mod traces;
+mod transport;
 mod wire;
 mod workers;
 
@@ -77,6 +79,8 @@ pub struct Limits {
     pub rate_per_second: u32,
     /// Bytes of a body.
     pub max_body_bytes: usize,
+    /// Whether a proxy in front ends TLS.
+    pub tls_terminated: bool,
     /// Open streams and waiting requests per key.
     pub max_streams_per_key: usize,
     /// How often a silent stream gets a comment.
@@ -158,6 +162,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     keys::routes(config);
     credentials::routes(config);
     envelope_keys::routes(config);
+    envelope_logs::routes(config);
     audit::routes(config);
     workers::routes(config);
     inventory::routes(config);

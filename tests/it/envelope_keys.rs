@@ -1,12 +1,14 @@
 //! The keys that envelopes are signed with (AEE §8, §11.2): registered, listed, rotated with an overlap, revoked at once and
 //! everywhere; whose they are; and that no secret is ever told again.
 
+use std::net::{SocketAddr, UdpSocket};
+
 use entente::app::envelope_keys::{still_in_force, verify};
 use entente_core::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_core::envelopes::{Envelope, check};
 use entente_core::signatures::Signer;
 
-use crate::harness::{Setup, Value, World, json};
+use crate::harness::{Client, Setup, Value, World, json};
 use crate::identities::key;
 
 fn pair(kid: &str, signer: &Signer) -> Value {
@@ -215,4 +217,33 @@ async fn a_shared_secret_is_shown_once_and_told_to_nobody() {
         sqlx::query_scalar("SELECT outcome FROM idempotency").fetch_all(&world.ctx().pool).await.unwrap();
     assert!(!kept.is_empty() && kept.iter().all(|outcome| !outcome.contains(secret)));
     world.end().await;
+}
+
+/// The same client, reaching the server by an address that is not the loopback one; none on a machine without a network.
+fn from_elsewhere(world: &World, agent: &str) -> Option<Client> {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent: the system only says from which of its addresses it would be.
+    socket.connect("192.0.2.77:9").ok()?;
+    let own = socket.local_addr().unwrap().ip();
+    let key = format!("key-of-{agent}");
+    (!own.is_loopback()).then(|| Client::new(SocketAddr::new(own, world.address.port()), Some(&key)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_plain_http_from_elsewhere_no_key_is_believed() {
+    for (tls, status) in [("false", 403), ("true", 201)] {
+        let settings = vec![("ENTENTE_BIND", "0.0.0.0:0"), ("ENTENTE_TLS_TERMINATED", tls)];
+        let world = World::with(Setup { settings, live: false }).await;
+        let ada = world.agent("agent.ada").await;
+        ada.post("/aee/keys", pair("near", &key(1))).await.is(201);
+        if let Some(far) = from_elsewhere(&world, "agent.ada") {
+            let reply = far.post("/aee/keys", pair("far", &key(2))).await;
+            reply.is(status);
+            assert_eq!(status == 403, reply.text.contains("ENTENTE_TLS_TERMINATED"), "{}", reply.text);
+            // What is only read or taken back is done from anywhere.
+            far.get("/aee/keys").await.is(200);
+            far.delete("/aee/keys/near").await.is(200);
+        }
+        world.end().await;
+    }
 }

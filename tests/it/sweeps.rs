@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use entente::app::{
-    Ctx, access, channels, checkpoints, credentials, deliveries, departures, heartbeats, idempotency, jobs,
-    leases, pending, sessions, tasks, workers,
+    Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, heartbeats,
+    idempotency, jobs, leases, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
@@ -73,6 +73,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
+        Sweep::EnvelopeLogs => prepare_log_lines(world).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -146,6 +147,15 @@ async fn prepare_sessions(world: &World) {
     world.clock.advance(3_600);
 }
 
+/// As [`prepare`], with log lines of envelopes.
+async fn prepare_log_lines(world: &World) {
+    let line =
+        json!({ "v": "1", "id": "line-one", "type": "event", "from": "agent.ada", "intent": "ops.log" });
+    let lines = vec![line.to_string(); usize::try_from(DUE).unwrap()].join("\n");
+    world.agent("agent.ada").await.send("POST", "/aee/logs", Some(lines)).await.is(201);
+    world.clock.advance(7 * 24 * 3600 + 1);
+}
+
 /// As [`prepare`], with jobs.
 async fn prepare_jobs(world: &World, sweep: Sweep) {
     let any = world.any();
@@ -199,6 +209,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
         Sweep::Workers => "SELECT 5 - count(*) FROM workers",
         Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
+        Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",
     }
 }
 
@@ -227,6 +238,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
         Sweep::Workers => workers::tidy(ctx, limit).await,
         Sweep::Sessions => sessions::forget(ctx, limit).await,
+        Sweep::EnvelopeLogs => envelope_logs::tidy(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

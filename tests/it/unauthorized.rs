@@ -12,7 +12,7 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 28] = [
+const NOBODYS: [&str; 30] = [
     "GET /api/v1/agents",
     // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
     "GET /api/v1/arcp/agents",
@@ -49,6 +49,8 @@ const NOBODYS: [&str; 28] = [
     "POST /api/v1/subscriptions",
     // One's own; of another's entity there are none.
     "GET /api/v1/aee/keys",
+    "GET /api/v1/aee/logs",
+    "POST /api/v1/aee/logs",
 ];
 
 /// The things that the paths name: those of somebody else.

@@ -139,7 +139,7 @@ fn the_same_again_is_the_same() {
     let one = made(&[], &first, second(1));
     assert_eq!(one.not_before, second(1));
     for repeat in [first, again] {
-        assert_eq!(ask(&[one.clone()], &repeat, second(9)), Ok(Registered::Same(one.clone())));
+        assert_eq!(ask(std::slice::from_ref(&one), &repeat, second(9)), Ok(Registered::Same(one.clone())));
     }
     // Without a name a public key always gets the same one.
     assert_eq!(made(&[], &ed(None, 2), second(1)).kid, made(&[], &ed(None, 2), second(2)).kid);
@@ -159,7 +159,7 @@ fn the_same_again_is_the_same() {
     assert_eq!(revoke(&revoked, second(4)), None);
     for ask in [ed(Some("one"), 1), ed(Some("two"), 1), ed(Some("one"), 2)] {
         assert_eq!(
-            code(&[revoked.clone()], &ask, second(5)),
+            code(std::slice::from_ref(&revoked), &ask, second(5)),
             Code::AlreadyExists,
             "a revoked name and key are gone"
         );
