@@ -32,6 +32,7 @@ CREATE TABLE aee_envelopes (
     verified_by        text NOT NULL CHECK (verified_by IN ('sig', 'token', 'gateway')),
     kid                text,
     -- The first receipt, for whoever sends the same again.
+    status             text NOT NULL CHECK (status IN ('accepted', 'held', 'answered')),
     effective_priority text NOT NULL,
     deadline           timestamptz,
     warnings           text[] NOT NULL,

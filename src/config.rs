@@ -4,6 +4,7 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+mod post;
 mod quotas;
 mod sessions;
 pub mod templates;
@@ -15,11 +16,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use entente_core::egress::Allowed;
-use entente_core::envelopes::quotas::Rates;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
 use crate::app::jobs::{JobSettings, Policy};
+use crate::app::post::PostSettings;
 use crate::app::sessions::SessionSettings;
 
 /// How the log is written.
@@ -105,8 +106,8 @@ pub struct Config {
     pub jobs: JobSettings,
     /// What is configured about sessions.
     pub sessions: SessionSettings,
-    /// How pressing senders of envelopes may be.
-    pub envelope_rates: Rates,
+    /// What is configured about envelopes.
+    pub post: PostSettings,
 }
 
 /// The configuration of webhooks.
@@ -362,7 +363,7 @@ impl Config {
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
             sessions: from.sessions(),
-            envelope_rates: from.envelope_rates(),
+            post: from.post(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::app::jobs::Works;
+use crate::app::post::Post;
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
 use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
@@ -163,8 +164,8 @@ impl Server {
         let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
         let address = config.bind;
         let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
-        // Of messages and of jobs.
-        let writers = u32::try_from(config.commit_writers * 2).unwrap_or(u32::MAX);
+        // Of messages, of jobs and of envelopes.
+        let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
         // that is busy with requests.
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
@@ -191,7 +192,7 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
-            quotas: Arc::new(Quotas::new(config.envelope_rates)),
+            quotas: Arc::new(Quotas::new(config.post.quotas)),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
         };
         furnish(&ctx, &seeds).await?;
@@ -205,11 +206,10 @@ impl Server {
             background::start(&ctx, node, &courier, &database_up, &tasks);
         }
         let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
-        let sends = Sends::start(&sending, config.commit_writers, &tasks);
         let spans = spans(&config, &ctx)?;
-        let works = Works::start(&ctx, config.commit_writers, &tasks);
+        let writers = write(&config, &ctx, &sending, &tasks);
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
-        let doors_of = share(&config, doors_ctx, (sends, works), database_up, &tasks);
+        let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
         let unbound = |source| StartError::Bind { address, source };
@@ -293,13 +293,20 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         },
         jobs: config.jobs.clone(),
         sessions: config.sessions.clone(),
+        post: config.post.clone(),
     }
+}
+
+/// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
+fn write(config: &Config, ctx: &Ctx, sending: &Ctx, tasks: &Tasks) -> (Sends, Works, Post) {
+    let each = config.commit_writers;
+    (Sends::start(sending, each, tasks), Works::start(ctx, each, tasks), Post::start(ctx, each, tasks))
 }
 
 fn share(
     config: &Config,
     ctx: Ctx,
-    (sends, works): (Sends, Works),
+    (sends, works, post): (Sends, Works, Post),
     database_up: Arc<AtomicBool>,
     tasks: &Tasks,
 ) -> Doors {
@@ -309,6 +316,7 @@ fn share(
         ctx,
         sends,
         works,
+        post,
         limits: Limits {
             rate_per_second: config.rate_per_second,
             max_body_bytes: config.max_body_bytes,

@@ -34,7 +34,7 @@ CREATE INDEX ON bench_jobs (agent, id) WHERE status = 'pending';
 ";
 
 /// Registers the agent that the scenes use.
-async fn register(stage: &Stage) {
+pub async fn register(stage: &Stage) {
     let mut connection = Connection::open(stage.server.address).await.unwrap();
     let ask = request("PUT", "/api/v1/arcp/agents/echo/versions/1", KEY, "", "{}");
     let (status, body) = connection.exchange(&ask).await.unwrap();

@@ -15,6 +15,7 @@ mod client;
 mod jobs;
 mod report;
 mod scenes;
+mod sessions;
 mod stage;
 mod streams;
 
@@ -54,6 +55,9 @@ async fn run(wanted: &[String]) {
         jobs::events(&stage, &mut report).await;
         jobs::wake(&stage, &mut report).await;
     }
+    if picked("sessions") {
+        sessions::submit(&stage, &mut report).await;
+    }
     if picked("r6") {
         scenes::features(&stage, &mut report).await;
     }
@@ -69,6 +73,10 @@ async fn run(wanted: &[String]) {
     if picked("r10") {
         stage.restart().await;
         streams::idle(&stage, &mut report).await;
+    }
+    if picked("sessions") {
+        stage.restart().await;
+        sessions::idle(&stage, &mut report).await;
     }
     stage.strike().await;
     report.finish();

@@ -40,6 +40,7 @@ impl Process {
             "--data-dir",
         ]);
         command.arg(dir).env("ENTENTE_MAX_STREAMS_PER_KEY", "1000000").env("ENTENTE_LOG", "warn");
+        command.env("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", "1000000");
         if let Some(url) = database {
             command.env("DATABASE_URL", url);
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::globs::{Glob, PATTERN_BYTES, WORK};
-use crate::limits::LIST_ITEMS;
+use crate::limits::{AUTHORITY_BYTES, LIST_ITEMS};
 use crate::refusal::{Code, Refusal};
 
 /// Namespaces that one authority may name.
@@ -58,7 +58,7 @@ impl Authority {
     /// Checks an authority that somebody asks for.
     ///
     /// # Errors
-    /// A namespace that is none, a pattern that cannot be read, too many of either.
+    /// A namespace that is none, a pattern that cannot be read, too many of either, more than [`AUTHORITY_BYTES`] in all.
     pub fn check(asked: BTreeMap<String, Vec<String>>) -> Result<Self, Refusal> {
         if asked.len() > NAMESPACES {
             return Err(refused("lease_request", &format!("at most {NAMESPACES} namespaces are allowed")));
@@ -76,7 +76,14 @@ impl Authority {
                 }
             }
         }
-        Ok(Self(asked))
+        let asked = Self(asked);
+        if serde_json::to_vec(&asked).map_or(usize::MAX, |json| json.len()) > AUTHORITY_BYTES {
+            return Err(refused(
+                "lease_request",
+                &format!("at most {AUTHORITY_BYTES} bytes of JSON are allowed"),
+            ));
+        }
+        Ok(asked)
     }
 
     /// The patterns of a namespace.

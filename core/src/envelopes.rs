@@ -13,6 +13,7 @@ pub mod pairing;
 pub mod policy;
 pub mod purposes;
 pub mod quotas;
+pub mod receipt;
 pub mod signing;
 pub mod transport;
 pub mod warnings;

@@ -60,6 +60,9 @@ pub const RATE_PER_SECOND: u32 = 1_000_000;
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// Capabilities, scopes or globs in one list.
 pub const LIST_ITEMS: usize = 200;
+/// Bytes of a job's authority as JSON (ARCP's lease): it is sent with each acceptance, claim and delegation, and must fit into
+/// one line of stdio with all else (60 KB, contract 2).
+pub const AUTHORITY_BYTES: usize = 32 * 1024;
 /// Ed25519 keys that one agent has in its life: all of them are shown with each identity.
 pub const IDENTITY_KEYS: usize = 1_000;
 /// Keys that one entity signs envelopes with in its life: a new one is compared with all of them, and they are one page.

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::envelopes::receipt::Receipt;
 use crate::faults::Fault;
 use crate::leases::Lease;
 
@@ -238,6 +239,8 @@ pub struct Refusal {
     pub existing_lease: Option<Box<Lease>>,
     /// Seconds after which it is worth trying again, on a [`Code::RateLimited`] of the law's own.
     pub retry_after_seconds: Option<u64>,
+    /// The first receipt, on a [`Code::DuplicateId`] of the same envelope.
+    pub receipt: Option<Box<Receipt>>,
 }
 
 impl Refusal {
@@ -250,6 +253,7 @@ impl Refusal {
             current_version: None,
             existing_lease: None,
             retry_after_seconds: None,
+            receipt: None,
         }
     }
 

@@ -1,8 +1,7 @@
 //! Log lines of envelopes (AEE §7.2): kept for whoever sent them, delivered to nobody. Table `aee_logs`. A line is no event
 //! of the house and moves no line of an intent. What a line is, is `entente_core::envelopes::logs`.
 
-use std::time::Duration;
-
+use chrono::TimeDelta;
 use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::logs::LogLine;
@@ -11,9 +10,6 @@ use entente_core::keys::Scope;
 use serde_json::value::RawValue;
 
 use super::{Caller, Ctx, Outcome, idempotency};
-
-/// How long lines are kept.
-const RETENTION: Duration = Duration::from_hours(7 * 24);
 
 /// Bytes of lines in one page at the most, but for one line: a line may be a whole envelope.
 const PAGE_BYTES: i64 = 4 * 1024 * 1024;
@@ -134,16 +130,18 @@ pub async fn list(
     rows.into_iter().map(kept).collect()
 }
 
-/// Takes away up to `limit` lines that were kept for long enough; answers with how many.
+/// Takes away up to `limit` lines that were kept for as long as envelopes are; answers with how many.
 ///
 /// # Errors
 /// The database.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let kept = TimeDelta::from_std(ctx.settings.post.retention).unwrap_or(TimeDelta::MAX);
+    let Some(before) = ctx.now().checked_sub_signed(kept) else { return Ok(0) };
     let done = sqlx::query!(
         "-- envelope_logs::tidy
          DELETE FROM aee_logs WHERE seq IN (
              SELECT seq FROM aee_logs WHERE received_at < $1 ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-        ctx.now() - RETENTION,
+        before,
         limit
     )
     .execute(&ctx.pool)

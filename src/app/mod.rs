@@ -12,6 +12,7 @@ pub mod asks;
 pub mod assignments;
 pub mod audit;
 pub mod authentication;
+pub mod buses;
 pub mod caller;
 pub mod chains;
 pub mod channels;
@@ -23,6 +24,7 @@ pub mod diagnosis;
 pub mod endpoints;
 pub mod envelope_keys;
 pub mod envelope_logs;
+pub mod envelopes;
 pub mod events;
 pub mod exports;
 pub mod fanout;
@@ -35,11 +37,14 @@ pub mod jobs;
 pub mod keys;
 pub mod leases;
 pub mod lines;
+pub mod mailboxes;
 pub mod messages;
 pub mod nodes;
+pub mod pairs;
 pub mod pending;
 pub mod places;
 pub mod plans;
+pub mod post;
 pub mod principals;
 pub mod proofs;
 pub mod quotas;
@@ -101,6 +106,8 @@ pub struct Settings {
     pub jobs: jobs::JobSettings,
     /// What the operator says about sessions.
     pub sessions: sessions::SessionSettings,
+    /// What the operator says about envelopes.
+    pub post: post::PostSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

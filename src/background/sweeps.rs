@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    heartbeats, idempotency, jobs, keys, leases, pending, sessions, tasks, workers,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, pairs, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -61,11 +61,15 @@ pub enum Sweep {
     Sessions,
     /// Log lines of envelopes that were kept for long enough.
     EnvelopeLogs,
+    /// Envelopes' tasks whose time has run out.
+    Pairs,
+    /// Envelopes that are older than they are kept.
+    Envelopes,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -86,6 +90,8 @@ impl Sweep {
         Self::Credentials,
         Self::Sessions,
         Self::EnvelopeLogs,
+        Self::Pairs,
+        Self::Envelopes,
     ];
 
     /// Its name in metrics and logs.
@@ -112,6 +118,8 @@ impl Sweep {
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
             Self::EnvelopeLogs => "envelope_logs",
+            Self::Pairs => "pairs",
+            Self::Envelopes => "envelopes",
         }
     }
 
@@ -123,12 +131,13 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs => 1,
+            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs => 1,
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
-            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints | Self::EnvelopeLogs => 240,
+            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
+            Self::EnvelopeLogs | Self::Envelopes => 240,
         }
     }
 
@@ -158,6 +167,8 @@ impl Sweep {
             Self::Credentials => credentials::tidy(ctx, BATCH).await,
             Self::Sessions => sessions::forget(ctx, BATCH).await,
             Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
+            Self::Pairs => pairs::time_out(ctx, BATCH).await,
+            Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -8,7 +8,7 @@ use super::Reader;
 const MOST: u32 = 1_000_000;
 
 impl Reader<'_> {
-    pub(super) fn envelope_rates(&mut self) -> Rates {
+    pub(super) fn quotas(&mut self) -> Rates {
         let mut rate = |name: &str, default: u32| {
             self.parsed(name, default, "a number from 0 (no limit) to 1000000", |n| *n <= MOST)
         };

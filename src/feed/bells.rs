@@ -7,6 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use entente_core::ids::{IntentId, JobId, SessionId, WorkerId};
 use entente_core::versions::AgentRef;
 use tokio::sync::Notify;
@@ -26,6 +28,8 @@ pub enum Touch {
     Session(SessionId),
     /// A job of this agent waits for a worker.
     Work(String),
+    /// The mailbox of an entity.
+    Mailbox(String),
 }
 
 impl fmt::Display for Touch {
@@ -37,6 +41,8 @@ impl fmt::Display for Touch {
             Self::Worker(id) => id.fmt(f),
             Self::Session(id) => id.fmt(f),
             Self::Work(agent) => write!(f, "@{agent}"),
+            // Any text may be an entity; words of a notification have no blanks.
+            Self::Mailbox(entity) => write!(f, "#{}", URL_SAFE_NO_PAD.encode(entity)),
         }
     }
 }
@@ -51,6 +57,10 @@ impl FromStr for Touch {
     fn from_str(text: &str) -> Result<Self, Unknown> {
         if let Some(agent) = text.strip_prefix('@') {
             return AgentRef::parse(agent).map(|agent| Self::Work(agent.to_string())).ok_or(Unknown);
+        }
+        if let Some(entity) = text.strip_prefix('#') {
+            let entity = URL_SAFE_NO_PAD.decode(entity).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            return entity.map(Self::Mailbox).ok_or(Unknown);
         }
         if let Some(job) = text.strip_prefix('!') {
             return job.parse().map(Self::Stop).map_err(|_no_id| Unknown);

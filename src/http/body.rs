@@ -38,38 +38,44 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 }
 
 impl<T> Body<T> {
-    /// The bytes it came in.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
     /// The client's claim that this request is the same as any other with its `Idempotency-Key`.
     ///
     /// # Errors
     /// The key cannot be used.
     pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
-        let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
-        // A key that is no text is refused with the same words as one with strange characters.
-        let key = key.to_str().unwrap_or("\u{0}");
-        let operation = format!("{} {}", request.method(), request.path());
-        Ok(Some(Idempotency::new(key, &operation, &self.bytes)?))
+        once(request, &self.bytes)
     }
 }
 
-/// A body that is no single JSON value, taken as it comes.
-#[derive(Debug)]
-pub struct PlainBody(pub Body<()>);
+fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Problem> {
+    let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
+    // A key that is no text is refused with the same words as one with strange characters.
+    let key = key.to_str().unwrap_or("\u{0}");
+    let operation = format!("{} {}", request.method(), request.path());
+    Ok(Some(Idempotency::new(key, &operation, bytes)?))
+}
 
-impl FromRequest for PlainBody {
+/// A body as it came.
+#[derive(Debug)]
+pub struct Raw(pub Bytes);
+
+impl Raw {
+    /// As [`Body::once`].
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+        once(request, &self.0)
+    }
+}
+
+impl FromRequest for Raw {
     type Error = Problem;
     type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
-        Box::pin(async move {
-            let bytes = bytes.await.map_err(|e| unreadable(&e))?;
-            Ok(Self(Body { value: (), bytes }))
-        })
+        Box::pin(async move { bytes.await.map(Self).map_err(|e| unreadable(&e)) })
     }
 }
 

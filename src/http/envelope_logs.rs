@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::body::{PlainBody, Query};
+use super::body::{Query, Raw};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::wire::WireTime;
@@ -57,11 +57,10 @@ struct LinesReply {
     responses((status = 201, description = "All were kept", body = LinesReply),
               (status = 207, description = "Some were refused", body = LinesReply)))]
 #[post("/aee/logs")]
-async fn keep(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: PlainBody) -> Reply {
+async fn keep(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
     asker.caller.require(Scope::MailWrite)?;
-    let once = body.0.once(&request)?;
-    let bytes = body.0.bytes();
-    let lines: Vec<_> = split(bytes)?.into_iter().map(|(index, line)| (index, parsed(line))).collect();
+    let once = body.once(&request)?;
+    let lines: Vec<_> = split(&body.0)?.into_iter().map(|(index, line)| (index, parsed(line))).collect();
     let good: Vec<(LogLine, &str)> =
         lines.iter().filter_map(|(_, line)| line.as_ref().ok().cloned()).collect();
     envelope_logs::keep(&doors.ctx, &asker.caller, &good, once.as_ref()).await?;

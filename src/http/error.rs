@@ -6,6 +6,7 @@ use std::fmt;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
+use entente_core::envelopes::receipt::Receipt;
 use entente_core::keys::Dialect;
 use entente_core::refusal::{Code, FieldError, Refusal};
 use serde::Serialize;
@@ -302,6 +303,9 @@ pub struct ProblemBody {
     /// On `lease_held`, the lease that is in the way. The member's name alone tells a client that it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_lease: Option<LeaseBody>,
+    /// On `duplicate_id`, when it was the same envelope: its first receipt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
 }
 
 impl ProblemBody {
@@ -323,6 +327,7 @@ impl ProblemBody {
             request_id: request_id.to_owned(),
             current_version: refusal.current_version,
             existing_lease: refusal.existing_lease.as_ref().map(|lease| LeaseBody::written(lease, dialect)),
+            receipt: refusal.receipt.as_deref().cloned(),
         }
     }
 }

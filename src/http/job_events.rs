@@ -1,20 +1,14 @@
 //! Routes of jobs' events (ARCP §7.6, §8): pages, and streams of server-sent events. In these resources all numbers are the
 //! job's own (contract 11.1).
 
-use std::io;
-use std::sync::Arc;
-
-use actix_web::http::header::{ACCEPT, CACHE_CONTROL, HeaderName};
-use actix_web::{HttpRequest, HttpResponse, get, web};
-use bytes::{Bytes, BytesMut};
+use actix_web::http::header::ACCEPT;
+use actix_web::{HttpRequest, get, web};
+use bytes::BytesMut;
 use entente_core::ids::{JobId, MessageId};
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::limits::PAGE;
-use entente_core::refusal::{Code, Refusal};
-use futures_util::stream;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, timeout};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
@@ -22,14 +16,12 @@ use super::body::Query;
 use super::caller::Asker;
 use super::error::Reply;
 use super::jobs::job_id;
+use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
 use super::{Doors, ok};
 use crate::app::jobs::{self, Spot, Stored};
-use crate::app::{AppError, Caller, StreamPermit};
-use crate::feed::{Listener, Touch};
-use crate::telemetry::StreamLabels;
+use crate::app::{AppError, Caller};
+use crate::feed::Touch;
 
-/// Milliseconds after which a client should come back when its stream breaks.
-const RETRY_MILLIS: u64 = 1_000;
 /// Events of a page when nothing is said, and read at once for a stream.
 const STEP: u32 = 100;
 
@@ -117,9 +109,8 @@ async fn events(
     query: Query,
 ) -> Reply {
     let id = job_id(&path)?;
-    let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
     let number = |text: &str| text.trim().parse::<i64>().ok().filter(|number| *number >= 0);
-    let from = match last.filter(|text| !text.trim().is_empty()) {
+    let from = match last_event_id(&request) {
         Some(text) => Some(number(text).ok_or_else(|| unreadable("Last-Event-ID"))?),
         None => query.parsed("from_event_seq", "a whole number from 0", number)?,
     };
@@ -141,36 +132,12 @@ async fn events(
     })
 }
 
-fn unreadable(name: &str) -> Refusal {
-    let message = format!("`{name}` is no id of a frame. Send the last one that you had, or none.");
-    Refusal::new(Code::InvalidParameter, message)
-}
-
 /// What a stream follows.
 enum Subject {
     /// One job, of which this was sent so far.
     Job { job: Box<Job>, after: i64 },
     /// All of the caller's jobs.
     All(Spot),
-}
-
-/// A stream that is being written.
-struct Live {
-    doors: web::Data<Doors>,
-    caller: Caller,
-    subject: Subject,
-    listener: Option<Listener>,
-    begun: bool,
-    over: bool,
-    /// Whether there may be more than was looked at.
-    behind: bool,
-    _permit: StreamPermit,
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: "job" }).dec();
-    }
 }
 
 async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) -> Reply {
@@ -189,8 +156,7 @@ async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) 
 #[get("/jobs/events")]
 pub async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
     asker.caller.require(entente_core::keys::Scope::JobsRead)?;
-    let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
-    let spot = match last.filter(|text| !text.trim().is_empty()) {
+    let spot = match last_event_id(&request) {
         Some(text) => read(text).ok_or_else(|| unreadable("Last-Event-ID"))?,
         None => jobs::start_of_everything(&doors.ctx).await?,
     };
@@ -207,115 +173,40 @@ fn read(text: &str) -> Option<Spot> {
     Some(Spot { xid, job_seq, job_id: parts.next()?.parse().ok()? })
 }
 
-fn respond(doors: web::Data<Doors>, caller: Caller, subject: Subject, listener: Option<Listener>) -> Reply {
-    let permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
-    doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: "job" }).inc();
-    let live =
-        Live { doors, caller, subject, listener, begun: false, over: false, behind: false, _permit: permit };
-    let body = stream::unfold(Some(live), |live| async move {
-        let mut live = live.filter(|live| !live.over)?;
-        match live.next().await {
-            Ok(bytes) => Some((Ok(bytes), Some(live))),
-            Err(broken) => Some((Err(broken), None)),
-        }
-    });
-    Ok(HttpResponse::Ok()
-        .content_type("text/event-stream; charset=utf-8")
-        .insert_header((CACHE_CONTROL, "no-cache"))
-        .insert_header((HeaderName::from_static("x-accel-buffering"), "no"))
-        .streaming(body))
-}
+impl Source for Subject {
+    const KIND: &'static str = "job";
 
-/// Breaks the connection: whoever follows comes back with the last id that it has.
-fn broken() -> io::Error {
-    io::Error::from(io::ErrorKind::ConnectionAborted)
-}
-
-impl Live {
-    async fn next(&mut self) -> Result<Bytes, io::Error> {
-        if !std::mem::replace(&mut self.begun, true) {
-            let id = match &self.subject {
-                Subject::Job { after, .. } => after.to_string(),
-                Subject::All(spot) => show(*spot),
-            };
-            return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {id}\n\n")));
-        }
-        let until = Instant::now() + self.doors.limits.ping;
-        let draining = self.doors.draining.clone();
-        loop {
-            let text = self.read().await.map_err(|failure| {
-                tracing::debug!(error = %failure, "a stream of jobs ended");
-                broken()
-            })?;
-            if !text.is_empty() || self.over {
-                return Ok(text);
-            }
-            if self.behind {
-                // Nothing of it was the caller's; there may be more.
-                continue;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            tokio::select! {
-                biased;
-                () = draining.cancelled() => return Err(broken()),
-                rung = timeout(left.min(self.patience()), self.rung()) => {
-                    if rung.is_err() && Instant::now() >= until {
-                        self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
-                        return Ok(Bytes::from_static(b": ping\n\n"));
-                    }
-                }
-            }
+    fn start(&self) -> String {
+        match self {
+            Self::Job { after, .. } => after.to_string(),
+            Self::All(spot) => show(*spot),
         }
     }
 
-    /// How long it waits for a bell before it looks by itself. Nothing is rung for a stream over everything.
-    fn patience(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(if self.listener.is_some() { 60_000 } else { 100 })
-    }
-
-    async fn rung(&self) {
-        match &self.listener {
-            Some(listener) => listener.rung().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// What has come since, as frames.
-    async fn read(&mut self) -> Result<Bytes, AppError> {
-        let doors = Arc::clone(&self.doors);
-        let mut text = BytesMut::new();
-        match &mut self.subject {
-            Subject::Job { job, after } => {
-                let (now, found) = jobs::events(&doors.ctx, &self.caller, job.id, *after, STEP).await?;
+    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
+        let (mut text, mut over, mut behind) = (BytesMut::new(), false, false);
+        match self {
+            Self::Job { job, after } => {
+                let (now, found) = jobs::events(&doors.ctx, caller, job.id, *after, STEP).await?;
                 // Who comes back with the last number has heard the end.
-                self.over = now.status.is_terminal() && *after >= now.last_seq;
+                over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {
-                    let envelope = Envelope::of(&doors, job, event)?;
-                    write(&mut text, &event.job_seq.to_string(), &envelope)?;
+                    let envelope = Envelope::of(doors, job, event)?;
+                    write(&mut text, &event.job_seq.to_string(), &envelope.r#type, &envelope)?;
                     *after = event.job_seq;
-                    self.over = event.is_terminal();
+                    over = event.is_terminal();
                 }
             }
-            Subject::All(spot) => {
-                let (found, reached) = jobs::everything(&doors.ctx, &self.caller, *spot).await?;
+            Self::All(spot) => {
+                let (found, reached) = jobs::everything(&doors.ctx, caller, *spot).await?;
                 for (place, event, job) in &found {
-                    let envelope = Envelope::of(&doors, job, event)?;
-                    write(&mut text, &show(*place), &envelope)?;
+                    let envelope = Envelope::of(doors, job, event)?;
+                    write(&mut text, &show(*place), &envelope.r#type, &envelope)?;
                 }
-                self.behind = *spot != reached;
+                behind = *spot != reached;
                 *spot = reached;
             }
         }
-        Ok(text.freeze())
+        Ok(Chunk { text, over, behind })
     }
-}
-
-fn write(text: &mut BytesMut, id: &str, envelope: &Envelope) -> Result<(), AppError> {
-    let mut data = serde_json::to_vec(envelope)?;
-    // A body goes out as it was written, with its line breaks; a line of SSE ends at any of them.
-    data.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
-    text.extend_from_slice(format!("id: {id}\nevent: {}\ndata: ", envelope.r#type).as_bytes());
-    text.extend_from_slice(&data);
-    text.extend_from_slice(b"\n\n");
-    Ok(())
 }

@@ -13,6 +13,7 @@ mod audit;
 mod authority;
 mod batches;
 mod body;
+mod buses;
 mod caller;
 mod channels;
 mod checkpoints;
@@ -22,6 +23,7 @@ mod credentials;
 mod deliveries;
 mod envelope_keys;
 mod envelope_logs;
+mod envelopes;
 pub mod error;
 mod events;
 mod frames;
@@ -35,6 +37,8 @@ mod job_events;
 mod jobs;
 mod keys;
 mod leases;
+mod live;
+mod mailboxes;
 mod messages;
 pub mod openapi;
 mod plan_verbs;
@@ -45,6 +49,7 @@ mod streams;
 mod subscriptions;
 mod task_verbs;
 mod tasks;
+mod threads;
 mod traces;
 mod transport;
 mod wire;
@@ -67,6 +72,7 @@ pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
 use crate::app::Ctx;
 use crate::app::jobs::Works;
+use crate::app::post::Post;
 use crate::app::sends::Sends;
 use crate::arcp::socket;
 use crate::shutdown::Tasks;
@@ -97,6 +103,8 @@ pub struct Doors {
     pub sends: Sends,
     /// Where jobs and workers' reports are handed in.
     pub works: Works,
+    /// Where envelopes are handed in.
+    pub post: Post,
     /// What the door is limited to.
     pub limits: Limits,
     /// When the server started, on a steady clock.
@@ -166,6 +174,10 @@ fn api(config: &mut ServiceConfig<'_>) {
     audit::routes(config);
     workers::routes(config);
     inventory::routes(config);
+    envelopes::routes(config);
+    mailboxes::routes(config);
+    threads::routes(config);
+    buses::routes(config);
 }
 
 /// The application, as the server and the tests run it.

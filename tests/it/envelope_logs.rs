@@ -1,7 +1,7 @@
 //! Log lines of envelopes (AEE §7.2): kept letter by letter, each for itself, for whoever sent them and nobody else, and not
 //! for ever.
 
-use crate::harness::{Client, Reply, Value, World, json};
+use crate::harness::{Client, Reply, Setup, Value, World, json};
 
 fn line(n: usize) -> String {
     format!(r#"{{"v":"1","id":"line-{n:05}","type":"event","from":"agent.ada","intent":"ops.log"}}"#)
@@ -158,13 +158,14 @@ async fn a_retry_keeps_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_are_taken_away_when_their_time_is_over() {
-    let world = World::start().await;
+    let settings = vec![("ENTENTE_AEE_RETENTION_DAYS", "2")];
+    let world = World::with(Setup { settings, live: false }).await;
     let ada = world.agent("agent.ada").await;
     post(&ada, &line(1)).await.is(201);
     world.clock.advance(3_600);
     post(&ada, &line(2)).await.is(201);
-    world.pass(7 * 24 * 3_600 - 3_600).await;
-    assert_eq!(numbers(&ada, "").await.len(), 2, "a week is a week");
+    world.pass(2 * 24 * 3_600 - 3_600).await;
+    assert_eq!(numbers(&ada, "").await.len(), 2, "two days are two days");
     world.pass(1).await;
     assert!(ada.get("/aee/logs").await.text.contains("line-00002"));
     assert_eq!(numbers(&ada, "").await.len(), 1);

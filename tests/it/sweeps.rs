@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use entente::app::{
-    Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, heartbeats,
-    idempotency, jobs, leases, pending, sessions, tasks, workers,
+    Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, envelopes,
+    heartbeats, idempotency, jobs, leases, pairs, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_core::ids::IntentId;
 
 use crate::agents::registered;
+use crate::envelopes::{letter, with};
 use crate::harness::socket::Socket;
 use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 
@@ -73,7 +74,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
-        Sweep::EnvelopeLogs => prepare_log_lines(world).await,
+        Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -147,15 +148,6 @@ async fn prepare_sessions(world: &World) {
     world.clock.advance(3_600);
 }
 
-/// As [`prepare`], with log lines of envelopes.
-async fn prepare_log_lines(world: &World) {
-    let line =
-        json!({ "v": "1", "id": "line-one", "type": "event", "from": "agent.ada", "intent": "ops.log" });
-    let lines = vec![line.to_string(); usize::try_from(DUE).unwrap()].join("\n");
-    world.agent("agent.ada").await.send("POST", "/aee/logs", Some(lines)).await.is(201);
-    world.clock.advance(7 * 24 * 3600 + 1);
-}
-
 /// As [`prepare`], with jobs.
 async fn prepare_jobs(world: &World, sweep: Sweep) {
     let any = world.any();
@@ -187,6 +179,22 @@ async fn prepare_agents(world: &World, sweep: Sweep) {
     world.clock.advance(if sweep == Sweep::Heartbeats { 0 } else { 60 });
 }
 
+async fn prepare_post(world: &World, sweep: Sweep) {
+    let ada = world.agent("agent.ada").await;
+    for n in 0..DUE {
+        if sweep == Sweep::EnvelopeLogs {
+            let line =
+                r#"{ "v": "1", "id": "line-one", "type": "event", "from": "agent.ada", "intent": "ops" }"#;
+            ada.send("POST", "/aee/logs", Some(line.to_owned())).await.is(201);
+            continue;
+        }
+        let task = letter(world, &format!("envelope-{n}"), ("agent.ada", "agent.ada"));
+        let task = with(task, json!({ "requires": { "timeout_ms": 60_000 } }));
+        ada.post("/aee/envelopes", task).await.is(202);
+    }
+    world.clock.advance(if sweep == Sweep::Pairs { 60 } else { 31 * 24 * 3_600 });
+}
+
 /// What the sweep leaves behind: how many of the five are dealt with.
 fn traces(sweep: Sweep) -> &'static str {
     match sweep {
@@ -210,6 +218,8 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Workers => "SELECT 5 - count(*) FROM workers",
         Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
         Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",
+        Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
+        Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
     }
 }
 
@@ -239,6 +249,8 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Workers => workers::tidy(ctx, limit).await,
         Sweep::Sessions => sessions::forget(ctx, limit).await,
         Sweep::EnvelopeLogs => envelope_logs::tidy(ctx, limit).await,
+        Sweep::Pairs => pairs::time_out(ctx, limit).await,
+        Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

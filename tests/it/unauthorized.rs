@@ -3,6 +3,7 @@
 
 use entente::http::openapi::Document;
 
+use super::envelopes::{letter, with};
 use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
 use crate::identities::{key, register};
@@ -12,7 +13,9 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 30] = [
+const NOBODYS: [&str; 31] = [
+    // Each of a batch is answered for itself.
+    "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",
     // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
     "GET /api/v1/arcp/agents",
@@ -96,6 +99,9 @@ impl Places {
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
+        owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
+        let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
+        owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
         Self(vec![
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
@@ -117,6 +123,10 @@ impl Places {
             ("request_id", request["id"].as_str().unwrap().to_owned()),
             ("lease_id", lease["id"].as_str().unwrap().to_owned()),
             ("subscription_id", hook["id"].as_str().unwrap().to_owned()),
+            ("entity", "agent.owner".to_owned()),
+            ("bus", "bus.private".to_owned()),
+            ("corr", "thread-private".to_owned()),
+            ("envelope_id", "envelope-private".to_owned()),
             // Nobody but an admin hears whether there is one.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ])
@@ -147,6 +157,12 @@ impl Places {
 fn body(path: &str) -> Value {
     let claim = json!({ "claim_token": "x" });
     match path.rsplit('/').next().unwrap() {
+        "envelopes" => json!({
+            "v": "1", "id": "envelope-theirs", "ts": "2026-11-21T08:00:00Z", "type": "event", "from": "agent.owner",
+            "to": "agent.stranger", "intent": "ops.x", "corr": "thread-theirs", "priority": "low", "payload": {},
+        }),
+        "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
+        "ack" => json!({ "up_to": 0 }),
         "jobs" => json!({ "agent": "talk" }),
         "workers" => json!({ "name": "theirs", "agents": ["talk"] }),
         "directive" => json!({ "directive": "terminate" }),

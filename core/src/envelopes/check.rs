@@ -93,15 +93,7 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     if !version {
         faults.add(&["v"], "unsupported_version", "`v` must be the text \"1\"");
     }
-    let id = faults
-        .text(&members, "id", (8, ID_BYTES))
-        .filter(|id| id.bytes().all(|byte| byte.is_ascii_graphic()));
-    if id.is_none()
-        && members.get("id").and_then(Value::as_str).is_some_and(|id| id.len() <= ID_BYTES)
-        && !faults.0.iter().any(|fault| fault.loc == ["body", "id"])
-    {
-        faults.add(&["id"], "characters", "`id` must be of printable ASCII characters without blanks");
-    }
+    let id = id(&mut faults, &members);
     let ts = faults.text(&members, "ts", (10, NAME_BYTES));
     let kind = faults.word(&members, "type", EnvelopeType::parse, "task, result, event, error, stream");
     let sender = faults.text(&members, "from", (1, NAME_BYTES));
@@ -111,16 +103,8 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     let priority = faults.word(&members, "priority", Priority::parse, "low, normal, high, urgent");
     let reply_to = reply_to(&mut faults, &members, kind);
     let trace = trace(&mut faults, &members);
+    kinds(&mut faults, &members);
     let payload = members.get("payload");
-    if payload.is_some_and(|payload| !payload.is_object()) {
-        faults.add(&["payload"], "object_type", "`payload` must be an object (AEE §6.4)");
-    }
-    if members.get("requires").is_some_and(|requires| !requires.is_object() && !requires.is_null()) {
-        faults.add(&["requires"], "object_type", "`requires` must be an object or null");
-    }
-    if members.get("sig").is_some_and(|sig| !sig.is_object() && !sig.is_string() && !sig.is_null()) {
-        faults.add(&["sig"], "type", "`sig` must be an object, a text or null");
-    }
     let references = references(&mut faults, payload);
     let (
         Some(id),
@@ -156,6 +140,30 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
         warnings,
         members,
     })
+}
+
+/// An id is of printable ASCII characters, so that it can stand in a path, a log and an index as it is.
+fn id<'a>(faults: &mut Faults, members: &'a Map<String, Value>) -> Option<&'a str> {
+    let id = faults.text(members, "id", (8, ID_BYTES))?;
+    if id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Some(id);
+    }
+    faults.add(&["id"], "characters", "`id` must be of printable ASCII characters without blanks");
+    None
+}
+
+/// Of which kind the members are that are no texts.
+fn kinds(faults: &mut Faults, members: &Map<String, Value>) {
+    let wrong = |name: &str, right: fn(&Value) -> bool| members.get(name).is_some_and(|value| !right(value));
+    if wrong("payload", Value::is_object) {
+        faults.add(&["payload"], "object_type", "`payload` must be an object (AEE §6.4)");
+    }
+    if wrong("requires", |value| value.is_object() || value.is_null()) {
+        faults.add(&["requires"], "object_type", "`requires` must be an object or null");
+    }
+    if wrong("sig", |value| value.is_object() || value.is_string() || value.is_null()) {
+        faults.add(&["sig"], "type", "`sig` must be an object, a text or null");
+    }
 }
 
 fn refused(faults: Faults, version: bool) -> Refusal {

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use entente_core::capabilities::{Authority, Namespace, canonical};
+use entente_core::limits::AUTHORITY_BYTES;
+use entente_core::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -158,6 +160,26 @@ proptest! {
             prop_assert_eq!(canonical(Namespace::Url, &canon), Some(canon));
         }
     }
+}
+
+/// With the other limits alone an authority could have ten megabytes.
+#[test]
+fn an_authority_has_no_more_bytes_than_are_allowed() {
+    let asked = |last: usize| {
+        let mut patterns = vec![format!("/{}", "x".repeat(500)); 64];
+        patterns.push(format!("/{}", "x".repeat(last)));
+        BTreeMap::from([("fs.read".to_owned(), patterns)])
+    };
+    let size = |asked: &BTreeMap<String, Vec<String>>| serde_json::to_vec(asked).unwrap().len();
+    let most = AUTHORITY_BYTES - size(&asked(0));
+    assert_eq!(size(&asked(most)), AUTHORITY_BYTES);
+    assert!(Authority::check(asked(most)).is_ok());
+    let refusal = Authority::check(asked(most + 1)).unwrap_err();
+    assert_eq!(refusal.code, Code::InvalidRequest);
+    // Amounts are read elsewhere, and counted here.
+    let amounts =
+        BTreeMap::from([("cost.budget".to_owned(), vec!["USD:1".to_owned() + &"0".repeat(AUTHORITY_BYTES)])]);
+    assert!(Authority::check(amounts).is_err());
 }
 
 #[test]

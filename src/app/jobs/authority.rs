@@ -16,7 +16,7 @@ use super::hold::Hold;
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::{budgets, log, rows};
-use crate::app::{AppError, Caller, Ctx, Outcome, lock_key};
+use crate::app::{AppError, Caller, Ctx, Outcome};
 
 /// An operation that a worker is about to make.
 #[derive(Debug, Clone)]
@@ -63,11 +63,7 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     {
         return Ok(Allowed { budget, reservation_id: None });
     }
-    let mut conn = ctx.pool.acquire().await?;
-    let intents = rows::intents(&mut conn, &[id]).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    let (tx, mut hold) = Hold::begin(ctx, id).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
     let fresh = ReservationId::mint(hold.now(), &*ctx.chance);
     let judged = hold.may(id, &ask.capability, &ask.target).and_then(|()| {
@@ -78,9 +74,7 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
         hold.refuse(id, ask.call_id.as_deref(), refusal)?;
     }
     let budget = hold.remaining(id);
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     let reservation_id = judged.map_err(AppError::from)?;
     Ok(Allowed { budget, reservation_id })
 }
@@ -123,11 +117,7 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
         let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
         return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
     }
-    let mut conn = ctx.pool.acquire().await?;
-    let intents = rows::intents(&mut conn, &[id]).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
     if let Err(unknown) = hold.put_back(id, reservation) {
         // The answer to the first time was lost: settled once, it is not settled again.
@@ -148,9 +138,7 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
         hold.charge(id, currency, *amount, None)?;
     }
     let left = hold.remaining(id);
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     Ok(left)
 }
 

@@ -11,8 +11,7 @@ use entente_core::refusal::{Code, Refusal};
 
 use super::hold::{Hold, over};
 use super::reading::observable;
-use super::rows;
-use crate::app::{Caller, Ctx, Outcome, lock_key};
+use crate::app::{Caller, Ctx, Outcome};
 
 /// As whom a job is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +42,7 @@ pub async fn cancel(
         let message = "`reason` has more than 16 KiB.";
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
     }
-    let mut conn = ctx.pool.acquire().await?;
-    let intents = rows::intents(&mut conn, &[id]).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    let (tx, mut hold) = Hold::begin(ctx, id).await?;
     let job = hold.job(id)?;
     may(ctx, caller, job, by)?;
     if job.status.is_terminal() {
@@ -61,9 +56,7 @@ pub async fn cancel(
         let due_at = hold.now() + ctx.settings.jobs.cancel_grace;
         hold.change(id)?.cancel = Some(Cancel { reason, due_at });
     }
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     Ok(hold.job(id)?.clone())
 }
 

@@ -1,7 +1,7 @@
 //! Claims: workers take jobs and give them back (contract 11.2); that they keep them is `beats.rs`. A job goes to one worker at a time; its token
 //! fences off whoever had it before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use entente_core::budgets::Budget;
@@ -11,6 +11,7 @@ use entente_core::faults::Fault;
 use entente_core::ids::{IntentId, JobId, ResultId, WorkerId};
 use entente_core::jobs::wire::Credential;
 use entente_core::jobs::{JobStatus, OnLost};
+use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 use futures_util::future::select_all;
 use serde_json::json;
@@ -26,7 +27,7 @@ use super::writes::{self, Taken, Tokens};
 use super::{budgets, rows};
 use crate::app::lines::Line;
 use crate::app::workers::{self, Directive};
-use crate::app::{Caller, Ctx, Outcome, credentials, lock_key};
+use crate::app::{Caller, Ctx, Outcome, credentials};
 use crate::feed::Touch;
 
 /// Jobs that are claimed in one request at the most: each may have an input of 768 KiB.
@@ -113,18 +114,24 @@ pub async fn claim(
     agents.sort_unstable();
     agents.dedup();
     let until = Instant::now() + ask.wait;
+    // The bell that woke it: it may have been for a job that is still there afterwards.
+    let mut woken_by: Option<&str> = None;
     loop {
         // First the ear, then the look: what comes in between is heard.
         let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.bells().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
-        let taken = take(ctx, worker.id, &agents, ask.max).await?;
+        let (taken, cut) = take(ctx, worker.id, &agents, ask.max).await?;
         if !taken.is_empty() || ask.wait.is_zero() {
-            // A bell is for one: whoever has taken something passes it on, in case there is more.
-            taken.iter().for_each(|job| ctx.feed.bells().ring(&Touch::Work(job.agent.clone())));
+            if cut {
+                pass_on(ctx, &taken, woken_by);
+            }
             return Ok(taken);
         }
         tokio::select! {
-            heard = timeout_at(until, heard) => if heard.is_err() { return Ok(taken) },
+            heard = timeout_at(until, heard) => match heard {
+                Ok(((), index, _others)) => woken_by = agents.get(index).map(String::as_str),
+                Err(_nothing_came) => return Ok(taken),
+            },
             // Whoever waits asks again, and is answered by another server.
             () = stopping.cancelled() => return Ok(taken),
         }
@@ -138,21 +145,35 @@ pub async fn claim(
     }
 }
 
-async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
+/// A bell is for one: whoever could take only a part of what waits passes it on.
+fn pass_on(ctx: &Ctx, taken: &[Claimed], woken_by: Option<&str>) {
+    let agents: BTreeSet<&str> = taken.iter().map(|job| job.agent.as_str()).chain(woken_by).collect();
+    agents.into_iter().for_each(|agent| ctx.feed.bells().ring(&Touch::Work(agent.to_owned())));
+}
+
+/// Takes jobs that wait; and whether it was cut short, so that there may be others.
+async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<(Vec<Claimed>, bool)> {
     let mut taken = take_plain(ctx, worker, agents, max).await?;
     let left = max - i64::try_from(taken.len()).unwrap_or(max);
-    if left > 0 {
+    let mut cut = left <= 0;
+    if !cut {
         match take_of_intents(ctx, worker, agents, left).await {
-            Ok(more) => taken.extend(more),
+            Ok((more, full)) => {
+                taken.extend(more);
+                cut = full;
+            }
             Err(failure) if taken.is_empty() => return Err(failure),
             // What was taken is the worker's; the others wait for the next.
-            Err(failure) => tracing::warn!(error = %failure, "jobs of intents could not be claimed"),
+            Err(failure) => {
+                tracing::warn!(error = %failure, "jobs of intents could not be claimed");
+                cut = true;
+            }
         }
     }
     for job in &taken {
         ctx.feed.ring(Touch::Job(job.job_id));
     }
-    Ok(taken)
+    Ok((taken, cut))
 }
 
 /// Takes jobs without an intent. What cannot be handed over whole is not taken.
@@ -169,15 +190,22 @@ async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) ->
     Ok(claimed)
 }
 
-/// Takes jobs that work for intents, under the locks of those, for their logs tell of it.
-async fn take_of_intents(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
+/// Takes jobs that work for intents, under the locks of those, for their logs tell of it; and whether it saw as many as it
+/// may take. Of those that it saw somebody else may have had some before.
+async fn take_of_intents(
+    ctx: &Ctx,
+    worker: WorkerId,
+    agents: &[String],
+    max: i64,
+) -> Outcome<(Vec<Claimed>, bool)> {
     let mut conn = ctx.pool.acquire().await?;
     let waiting = rows::waiting_for_intents(&mut conn, agents, max).await?;
     drop(conn);
     if waiting.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), false));
     }
-    take_with_intents(ctx, worker, &waiting, &Tokens::mint(ctx, max)).await
+    let full = i64::try_from(waiting.len()).unwrap_or(max) >= max;
+    Ok((take_with_intents(ctx, worker, &waiting, &Tokens::mint(ctx, max)).await?, full))
 }
 
 /// What a worker needs of the jobs that it has taken.
@@ -261,13 +289,13 @@ async fn take_with_intents(
 /// # Errors
 /// The claim is lost.
 pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outcome<JobStatus> {
-    caller.require(entente_core::keys::Scope::JobsWork)?;
+    caller.require(Scope::JobsWork)?;
     let done = release_held(ctx, id, token).await;
     conceal(ctx, caller, id, done).await
 }
 
 async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
-    give_back(ctx, &[id], |hold, id| {
+    give_back(ctx, id, |hold, id| {
         hold.job(id)?.hold(&token_digest(token), hold.now())?;
         let cancelled = hold.job(id)?.cancel.clone();
         if let Some(cancel) = cancelled {
@@ -301,7 +329,7 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     .await?;
     drop(conn);
     for id in held.into_iter().map(JobId::from) {
-        give_back(ctx, &[id], |hold, id| {
+        give_back(ctx, id, |hold, id| {
             let job = hold.job(id)?;
             let mine = job.claim.as_ref().is_some_and(|claim| claim.worker_id == worker);
             if mine && job.status == JobStatus::Running {
@@ -325,22 +353,9 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     Ok(())
 }
 
-async fn give_back<T>(
-    ctx: &Ctx,
-    ids: &[JobId],
-    what: impl FnOnce(&mut Hold, JobId) -> Outcome<T>,
-) -> Outcome<T> {
-    let mut conn = ctx.pool.acquire().await?;
-    let intents = rows::intents(&mut conn, ids).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, ids, &intents, ctx.now()).await?;
-    let done = match ids.first() {
-        Some(id) => what(&mut hold, *id)?,
-        None => return Err(super::hold::over().into()),
-    };
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+async fn give_back<T>(ctx: &Ctx, id: JobId, what: impl FnOnce(&mut Hold, JobId) -> Outcome<T>) -> Outcome<T> {
+    let (tx, mut hold) = Hold::begin(ctx, id).await?;
+    let done = what(&mut hold, id)?;
+    hold.conclude(ctx, tx).await?;
     Ok(done)
 }

@@ -2,7 +2,7 @@
 //! session.
 
 use entente_core::budgets::Budget;
-use entente_core::ids::{IntentId, JobId};
+use entente_core::ids::JobId;
 use entente_core::jobs::Job;
 use entente_core::jobs::ask::{JobAsk, Submit};
 use entente_core::jobs::wire::Accepted;
@@ -16,7 +16,7 @@ use super::reading::conceal;
 use super::reports::token_digest;
 use super::submit::{Origin, Submission, accept};
 use super::{budgets, rows, writes};
-use crate::app::{AppError, Caller, Ctx, Outcome, credentials, inventory, lock_key};
+use crate::app::{AppError, Caller, Ctx, Outcome, credentials, inventory};
 use crate::feed::Touch;
 
 /// Makes a child of a job. Under the same `delegate_id` it is made once.
@@ -38,13 +38,11 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     let mut ask = JobAsk::check(said)?;
     let mut conn = ctx.pool.acquire().await?;
     let known = inventory::known(&mut conn, &[&ask.agent.name]).await?;
-    let intents: Vec<IntentId> = rows::intents(&mut conn, &[id]).await?;
     drop(conn);
-    // It works for what its parent works for.
-    ask.intent_id = intents.first().copied();
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
+    // It works for what its parent works for.
+    ask.intent_id = hold.job(id)?.intent_id;
     if rows::child_preparing(&mut tx, id, &delegate_id).await? {
         return Err(being_prepared().into());
     }
@@ -80,9 +78,7 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
         let budget = Budget::of(&made.job.lease)?;
         budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
     }
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     let made = made?;
     if made.preparing {
         let by = Delegation { parent: id, token: token_digest(token) };

@@ -26,7 +26,7 @@ use super::log::{self, EVENT, Stored};
 use super::{rows, writes};
 use crate::app::lines::Line;
 use crate::app::sessions::counters::{self, Counter};
-use crate::app::{AppError, Ctx, Outcome};
+use crate::app::{AppError, Ctx, Outcome, Tx};
 use crate::feed::Touch;
 
 /// Jobs in hand.
@@ -59,6 +59,16 @@ pub(super) struct Before {
 }
 
 impl Hold {
+    /// Takes one job in hand, in a transaction that begins with the lock of the intent that it works for.
+    pub async fn begin(ctx: &Ctx, id: JobId) -> Outcome<(Tx, Self)> {
+        let mut conn = ctx.pool.acquire().await?;
+        let intents = rows::intents(&mut conn, &[id]).await?;
+        drop(conn);
+        let mut tx = ctx.begin(&intents).await?;
+        let hold = Self::take(&mut tx, &[id], &intents, ctx.now()).await?;
+        Ok((tx, hold))
+    }
+
     /// Takes jobs in hand within a transaction that holds the locks of `intents`: all those that the jobs work for.
     pub async fn take(
         conn: &mut PgConnection,
@@ -260,8 +270,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Writes everything.
-    pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+    async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
         writes::update(conn, &changed).await?;
@@ -284,8 +293,15 @@ impl Hold {
         Ok(())
     }
 
-    /// Wakes whoever waits for what is now committed.
-    pub fn announce(&self, ctx: &Ctx) {
+    /// Writes everything, commits it, and wakes whoever waits for it.
+    pub async fn conclude(&mut self, ctx: &Ctx, mut tx: Tx) -> Outcome<()> {
+        self.save(ctx, &mut tx).await?;
+        tx.commit().await?;
+        self.announce(ctx);
+        Ok(())
+    }
+
+    fn announce(&self, ctx: &Ctx) {
         for id in &self.touched {
             let Some(job) = self.jobs.get(id) else { continue };
             ctx.feed.ring(Touch::Job(*id));

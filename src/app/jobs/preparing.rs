@@ -17,7 +17,7 @@ use super::submit::{Submission, Submitted, take_place};
 use super::works::Works;
 use super::writes;
 use crate::app::credentials::{self, Failed, Made};
-use crate::app::{AppError, Ctx, Outcome, lock_key};
+use crate::app::{AppError, Ctx, Outcome};
 use crate::feed::Touch;
 
 /// How long a repeated submission waits for the first, and how often it looks: clients wait no longer (contract 2).
@@ -91,7 +91,7 @@ async fn keep(
 ) -> Outcome<Option<Vec<Credential>>> {
     let intents: Vec<IntentId> = job.intent_id.into_iter().collect();
     let parents: Vec<JobId> = by.iter().map(|by| by.parent).collect();
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
+    let mut tx = ctx.begin(&intents).await?;
     let mut hold = Hold::take(&mut tx, &parents, &intents, ctx.now()).await?;
     if let Some(by) = &by {
         hold.job(by.parent)?.hold(&by.token, hold.now())?;
@@ -104,9 +104,7 @@ async fn keep(
     if let Some(by) = &by {
         hold.say(by.parent, "delegate", &told(job));
     }
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     ctx.feed.ring(Touch::Work(job.agent.clone()));
     Ok(Some(shown))
 }

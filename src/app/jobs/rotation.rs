@@ -2,7 +2,7 @@
 //! value; the submitter's session is told it (`credentials::reveal`), and the value before is taken back.
 
 use entente_core::credentials::{ROTATED, rotated};
-use entente_core::ids::{CredentialId, IntentId, JobId};
+use entente_core::ids::{CredentialId, JobId};
 use entente_core::jobs::ask::no_job;
 use entente_core::jobs::wire::Credential;
 use entente_core::keys::Scope;
@@ -12,7 +12,7 @@ use super::reading::conceal;
 use super::reports::token_digest;
 use super::rows;
 use crate::app::credentials::{self, Rotation};
-use crate::app::{Caller, Ctx, Outcome, lock_key};
+use crate::app::{Caller, Ctx, Outcome};
 
 /// A credential that was rotated.
 #[derive(Debug)]
@@ -69,20 +69,14 @@ async fn put(
     credential: CredentialId,
     rotation: &Rotation,
 ) -> Outcome<Rotated> {
-    let mut conn = ctx.pool.acquire().await?;
-    let intents: Vec<IntentId> = rows::intents(&mut conn, &[id]).await?;
-    drop(conn);
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
     let job = hold.job(id)?.clone();
     let now = hold.now();
     let credential_shown = credentials::turn_over(&mut tx, rotation, &job, now).await?;
     hold.say(id, "status", &rotated(credential));
     let last_seq = hold.job(id)?.last_seq;
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     ctx.provisioners.ring();
     tracing::debug!(job = %id, credential.id = %credential, "{ROTATED}");
     Ok(Rotated { credential: credential_shown, last_seq })

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::log::{self, Stored};
 use super::rows;
-use crate::app::{Caller, Ctx, Outcome};
+use crate::app::{Caller, Ctx, Outcome, mailboxes};
 use crate::feed::Touch;
 
 /// Events looked at at once.
@@ -104,7 +104,10 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
         waiting.into_iter().for_each(|agent| bells.ring(&Touch::Work(agent)));
     }
     if ctx.feed.has_peers() {
-        bells.look(moved(ctx, bells.listened()).await?);
+        let listened = bells.listened();
+        let mut found = mailboxes::moved(ctx, &listened).await?;
+        found.extend(moved(ctx, listened).await?);
+        bells.look(found);
     }
     Ok(())
 }
@@ -116,7 +119,7 @@ async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
         match touch {
             Touch::Job(id) | Touch::Stop(id) => jobs.push(id.uuid()),
             Touch::Session(id) => sessions.push(id.uuid()),
-            Touch::Intent(_) | Touch::Work(_) | Touch::Worker(_) => {}
+            Touch::Intent(_) | Touch::Work(_) | Touch::Worker(_) | Touch::Mailbox(_) => {}
         }
     }
     let mut found = Vec::new();

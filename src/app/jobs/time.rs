@@ -1,18 +1,23 @@
 //! What time does to jobs: leases run out, deadlines pass, workers are lost, the grace of a cancellation ends, keys are past
-//! their window. What is due is the law's affair (`Job::due`).
+//! their window; and what follows when jobs have failed. What is due is the law's affair (`Job::due`).
+
+use std::collections::BTreeSet;
 
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
 use entente_core::ids::{IntentId, JobId};
-use entente_core::jobs::{Due, GRACE_SECONDS, Job};
+use entente_core::jobs::wire::ErrorPayload;
+use entente_core::jobs::{Due, GRACE_SECONDS, Job, JobStatus};
 use entente_core::principals::HOUSE;
 use serde_json::json;
+use sqlx::PgConnection;
 
 use super::hold::Hold;
+use super::log::{self, Stored};
 use super::{rows, writes};
 use crate::app::lines::Line;
 use crate::app::rounds::round;
-use crate::app::{Ctx, Outcome, lock_key};
+use crate::app::{Ctx, Outcome};
 
 /// Does what is due of up to `limit` jobs; answers with how much that was.
 ///
@@ -29,24 +34,11 @@ pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     .fetch_all(&ctx.pool)
     .await?;
     let done = round(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
-    let mut tx = ctx.pool.begin().await?;
-    let stopped = writes::stop_children(&mut tx, ctx.now(), limit).await?;
-    tx.commit().await?;
-    Ok(done + stopped)
+    Ok(done + follow_ends(ctx, limit).await?)
 }
 
 async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
-    let mut conn = ctx.pool.acquire().await?;
-    let mut intents = rows::intents(&mut conn, &[id]).await?;
-    // A lease that ran out is noted on the house's line (§14), whose lock comes with the others.
-    let expiring = rows::load(&mut conn, &[id]).await?.iter().any(|job| job.lease_expired(ctx.now()));
-    drop(conn);
-    if expiring {
-        intents.push(IntentId::HOUSE);
-    }
-    let mut tx = ctx.begin_locked(intents.iter().copied().map(lock_key).collect()).await?;
-    intents.retain(|intent| *intent != IntentId::HOUSE);
-    let mut hold = Hold::take(&mut tx, &[id], &intents, ctx.now()).await?;
+    let (tx, mut hold) = Hold::begin(ctx, id).await?;
     let Ok(job) = hold.job(id) else { return Ok(0) };
     let (due, job) = (job.due(hold.now()), job.clone());
     match due {
@@ -57,18 +49,55 @@ async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
         Some(Due::Requeue) => hold.requeue(id)?,
         Some(Due::End(fault)) => hold.fail(id, fault, &why(&job, fault), None, None)?,
     }
-    hold.save(ctx, &mut tx).await?;
-    if expiring && due == Some(Due::End(Fault::LeaseExpired)) {
+    hold.conclude(ctx, tx).await?;
+    Ok(u64::from(due.is_some()))
+}
+
+/// What follows when jobs have failed, whoever ended them: their children are stopped, and leases that ran out are noted on
+/// the house's line (§14). How many children.
+async fn follow_ends(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    if !writes::any_failed(&ctx.pool, ctx.now()).await? {
+        return Ok(0);
+    }
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let failed = writes::failed(&mut tx, ctx.now(), limit).await?;
+    let expired = expired(&mut tx, &failed).await?;
+    if !expired.is_empty() {
         let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
-        let payload = json!({
-            "job_id": id, "agent": job.agent, "principal": job.principal, "expired_at": job.expires_at,
-        });
-        line.record(ctx, Draft::of(Kind::JobLeaseExpired, HOUSE, payload));
+        for job in &expired {
+            let payload = json!({
+                "job_id": job.id, "agent": job.agent, "principal": job.principal, "expired_at": job.expires_at,
+            });
+            line.record(ctx, Draft::of(Kind::JobLeaseExpired, HOUSE, payload));
+        }
         line.save(&mut tx).await?;
     }
+    let stopped = writes::stop_children(&mut tx, &failed, ctx.now()).await?;
     tx.commit().await?;
-    hold.announce(ctx);
-    Ok(u64::from(due.is_some()))
+    if !expired.is_empty() {
+        ctx.feed.news(IntentId::HOUSE);
+    }
+    Ok(stopped)
+}
+
+/// Those of these jobs that ended because their leases had.
+async fn expired(conn: &mut PgConnection, failed: &[JobId]) -> Outcome<Vec<Job>> {
+    let mut jobs = rows::load(conn, failed).await?;
+    jobs.retain(|job| {
+        job.status == JobStatus::Error && job.ended_at.is_some_and(|end| job.lease_expired(end))
+    });
+    if jobs.is_empty() {
+        return Ok(jobs);
+    }
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    let ends = log::ends(conn, &ids).await?;
+    // Within the grace a job may have ended for another reason.
+    let so = |end: &Stored| {
+        serde_json::from_str(&end.body).is_ok_and(|said: ErrorPayload| said.code == Fault::LeaseExpired)
+    };
+    let ended: BTreeSet<JobId> = ends.iter().filter(|end| so(end)).map(|end| end.job_id).collect();
+    jobs.retain(|job| ended.contains(&job.id));
+    Ok(jobs)
 }
 
 fn why(job: &Job, fault: Fault) -> String {

@@ -17,7 +17,7 @@ use super::submit::{Submission, Submitted, accept};
 use super::writes::{self, Fresh};
 use super::{budgets, log};
 use crate::app::inventory::{self, Known};
-use crate::app::{AppError, Ctx, Outcome, Tx, credentials, lock_key};
+use crate::app::{AppError, Ctx, Outcome, Tx, credentials};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -116,7 +116,7 @@ async fn look(ctx: &Ctx, commands: &[Command]) -> Outcome<Asked> {
 async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
     let mut asked = look(ctx, commands).await?;
     loop {
-        let mut tx = ctx.begin_locked(asked.intents.iter().copied().map(lock_key).collect()).await?;
+        let mut tx = ctx.begin(&asked.intents).await?;
         let hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, ctx.now()).await?;
         // Few jobs work for an intent, and only those that do say for which: then all begins anew, with its lock first.
         let missing = hold.intents_missing();
@@ -177,9 +177,7 @@ async fn apply(
         .collect::<Result<_, Refusal>>()?;
     let initial: Vec<(JobId, &Budget)> = initial.iter().map(|(id, budget)| (*id, budget)).collect();
     budgets::insert(&mut tx, &initial).await?;
-    hold.save(ctx, &mut tx).await?;
-    tx.commit().await?;
-    hold.announce(ctx);
+    hold.conclude(ctx, tx).await?;
     for made in fresh.iter().filter(|made| !made.preparing) {
         ctx.feed.ring(Touch::Work(made.job.agent.clone()));
     }
@@ -256,7 +254,8 @@ impl Works {
 
     /// Has a job accepted; resolves after it is committed.
     pub(super) async fn hand_in(&self, submission: Submission) -> Outcome<Submitted> {
-        // Those under one key meet in one queue; all others go anywhere.
+        // The same asked twice meets in one queue, and the second finds the first. Something else under the same key may be in
+        // another queue: there the unique index tells (`writes::insert`).
         let shard = submission.ask.fingerprint.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         match self.ask(shard, Command::Submit(Box::new(submission))).await? {
             Done::Submitted(submitted) => Ok(*submitted),

@@ -142,10 +142,21 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
     Ok(())
 }
 
-/// Has the open children of up to `limit` jobs that failed stopped: by the sweep, at once, whatever their workers do. How many
-/// they are. It locks nothing but these, because who ends a job may hold what a child's worker waits for.
-pub(super) async fn stop_children(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
-    let parents = sqlx::query_scalar!(
+/// Whether a job failed since [`failed`] was last asked.
+pub(super) async fn any_failed(pool: &PgPool, now: Timestamp) -> Outcome<bool> {
+    let any = sqlx::query_scalar!(
+        r#"-- job_clock::any_failed
+         SELECT EXISTS (SELECT 1 FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL) AS "any!""#,
+        now
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(any)
+}
+
+/// Up to `limit` jobs that failed, each once: by whoever tidies up after them.
+pub(super) async fn failed(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
+    let ids = sqlx::query_scalar!(
         "-- job_clock::failed
          UPDATE job_clock c SET due_at = NULL FROM (
              SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL
@@ -154,11 +165,19 @@ pub(super) async fn stop_children(conn: &mut PgConnection, now: Timestamp, limit
         now,
         limit
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    if parents.is_empty() {
-        return Ok(0);
-    }
+    Ok(ids.into_iter().map(JobId::from).collect())
+}
+
+/// Has the open children of these jobs stopped: by the sweep, at once, whatever their workers do. How many they are. It locks
+/// nothing but these, because who ends a job may hold what a child's worker waits for.
+pub(super) async fn stop_children(
+    conn: &mut PgConnection,
+    parents: &[JobId],
+    now: Timestamp,
+) -> Outcome<u64> {
+    let parents: Vec<Uuid> = parents.iter().map(|id| id.uuid()).collect();
     let done = sqlx::query!(
         "-- job_clock::stop_children
          WITH open AS (
@@ -189,6 +208,10 @@ impl Tokens {
         self.0.get(usize::try_from(place - 1).unwrap_or_default()).cloned()
     }
 
+    fn count(&self) -> i64 {
+        i64::try_from(self.0.len()).unwrap_or(i64::MAX)
+    }
+
     fn digests(&self) -> Vec<Digest> {
         self.0.iter().map(|token| token_digest(token)).collect()
     }
@@ -214,6 +237,33 @@ pub(super) struct Taken {
     pub token: Option<String>,
 }
 
+/// Claims the jobs that a query finds, at the most `$2` of them: the statement's name, and that query, which may use `$1`.
+macro_rules! claim {
+    ($name:literal, $found:literal, $of:expr, $max:expr, $worker:expr, $digests:expr, $until:expr) => {
+        sqlx::query_as!(
+            Taken,
+            "-- " + $name
+                + r#"
+         WITH found AS ("#
+                + $found
+                + r#"),
+         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
+         claimed AS (
+             UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
+                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, due_at = least(c.due_at, $5)
+             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
+         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
+                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
+         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
+            $of,
+            $max,
+            $worker.uuid(),
+            &$digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+            $until
+        )
+    };
+}
+
 /// Takes jobs without an intent: one statement, which passes over what others are just taking.
 pub(super) async fn take(
     conn: &mut PgConnection,
@@ -224,26 +274,16 @@ pub(super) async fn take(
     until: Timestamp,
 ) -> Outcome<Vec<Taken>> {
     let digests = tokens.digests();
-    let rows = sqlx::query_as!(
-        Taken,
-        r#"-- job_clock::take
-         WITH found AS (
-             SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
-                 SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
-                 ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
-             WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3)),
-         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
-         claimed AS (
-             UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
-                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, due_at = least(c.due_at, $5)
-             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
-         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
-                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
-         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
+    let rows = claim!(
+        "job_clock::take",
+        "SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
+             SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
+             ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
+         WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3)",
         agents,
         max,
-        worker.uuid(),
-        &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+        worker,
+        digests,
         until
     )
     .fetch_all(conn)
@@ -260,23 +300,14 @@ pub(super) async fn take_these(
     until: Timestamp,
 ) -> Outcome<Vec<Taken>> {
     let digests = tokens.digests();
-    let rows = sqlx::query_as!(
-        Taken,
-        r#"-- job_clock::take_with_intents
-         WITH found AS (
-             SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
-             ORDER BY c.job_id FOR UPDATE SKIP LOCKED),
-         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found),
-         claimed AS (
-             UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $2,
-                 claim_token = ($3::bytea[])[p.place], claim_expires_at = $4, due_at = least(c.due_at, $4)
-             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
-         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
-                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
-         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
+    let rows = claim!(
+        "job_clock::take_with_intents",
+        "SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
+         ORDER BY c.job_id FOR UPDATE SKIP LOCKED",
         ids,
-        worker.uuid(),
-        &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+        tokens.count(),
+        worker,
+        digests,
         until
     )
     .fetch_all(conn)

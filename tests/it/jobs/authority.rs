@@ -138,6 +138,8 @@ async fn a_lease_ends_to_the_instant() {
     assert_eq!((&last["code"], &last["final_status"]), (&json!("LEASE_EXPIRED"), &json!("error")));
     assert_eq!((&all[0].1["error"]["code"], &last["retryable"]), (&json!("LEASE_EXPIRED"), &json!(false)));
     hand.tell(&job, "result", json!({ "result": 1 })).await.refused(409, "CLAIM_LOST");
+    world.pass(1).await;
+    noted_once(&world, &job).await;
     world.end().await;
 }
 
@@ -163,6 +165,16 @@ async fn an_event_after_the_end_of_the_lease_ends_the_job() {
     world.end().await;
 }
 
+/// The end of a lease is noted for whoever audits (ARCP §14).
+async fn noted_once(world: &World, job: &Value) {
+    let log = world.admin().await.get("/audit").await.ok();
+    let noted = log["events"].as_array().or(log.as_array()).unwrap();
+    let noted: Vec<&Value> =
+        noted.iter().filter(|event| event["event_type"] == "job.lease_expired").collect();
+    assert_eq!(noted.len(), 1, "{noted:?}");
+    assert_eq!(noted[0]["payload"]["job_id"], job["job_id"]);
+}
+
 #[tokio::test]
 async fn a_lease_that_ran_out_ends_its_job_by_itself_after_a_grace() {
     let end = json!({ "expires_at": "2026-11-21T08:00:30Z" });
@@ -177,12 +189,7 @@ async fn a_lease_that_ran_out_ends_its_job_by_itself_after_a_grace() {
     let (kind, last) = events(&client, id(&job)).await.pop().unwrap();
     assert_eq!((kind.as_str(), &last["code"]), ("job.error", &json!("LEASE_EXPIRED")));
     assert_eq!(status(&client, id(&waiting)).await, "success");
-    // It is noted for whoever audits (ARCP §14).
-    let log = world.admin().await.get("/audit").await.ok();
-    let noted = log["events"].as_array().or(log.as_array()).unwrap();
-    let noted: Vec<&Value> =
-        noted.iter().filter(|event| event["event_type"] == "job.lease_expired").collect();
-    assert_eq!((noted.len(), &noted[0]["payload"]["job_id"]), (1, &job["job_id"]));
+    noted_once(&world, &job).await;
     world.end().await;
 }
 

@@ -1,0 +1,101 @@
+//! The scenes of ARCP's sessions over WebSocket: how soon a submission is accepted, and what an idle session costs in memory.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+use super::jobs::register;
+use super::report::Report;
+use super::stage::{KEY, Stage};
+
+/// Idle sessions, and those that are opened before, so that what all share is there.
+const IDLE: usize = 2_000;
+const FIRST: usize = 100;
+
+/// Submissions that are measured.
+const SUBMITS: usize = 1_000;
+
+/// A session.
+struct Session(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Session {
+    /// Opens one with what the client libraries ask for.
+    async fn open(address: SocketAddr) -> Self {
+        // Two thousand of a client's usual buffers are a quarter of a gigabyte.
+        let config = WebSocketConfig::default().read_buffer_size(4 * 1024);
+        let (wire, _) =
+            connect_async_with_config(format!("ws://{address}/arcp"), Some(config), true).await.unwrap();
+        let mut session = Self(wire);
+        let hello = json!({
+            "client": { "name": "bench", "version": "1" }, "auth": { "scheme": "bearer", "token": KEY },
+            "capabilities": { "encodings": ["json"], "features": ["heartbeat", "ack", "list_jobs", "subscribe"] },
+        });
+        session.say("hello", "session.hello", &hello).await;
+        session.until("session.welcome").await;
+        session
+    }
+
+    async fn say(&mut self, id: &str, word: &str, payload: &Value) {
+        let text = json!({ "arcp": "1.1", "id": id, "type": word, "payload": payload }).to_string();
+        self.0.send(Message::text(text)).await.unwrap();
+    }
+
+    /// The next frame of this type; answers pings that come before it.
+    async fn until(&mut self, word: &str) -> Value {
+        loop {
+            let Message::Text(text) = self.0.next().await.expect("the session lives").unwrap() else {
+                continue;
+            };
+            let frame: Value = serde_json::from_str(&text).unwrap();
+            if frame["type"] == word {
+                return frame;
+            }
+            assert_eq!(frame["type"], "session.ping", "{frame}");
+            let pong = json!({ "ping_nonce": frame["payload"]["nonce"] });
+            self.say("pong", "session.pong", &pong).await;
+        }
+    }
+}
+
+/// From a submission to its acceptance, which is durable by then: one session, one job at a time.
+pub async fn submit(stage: &Stage, report: &mut Report) {
+    register(stage).await;
+    let mut session = Session::open(stage.server.address).await;
+    let ask = json!({ "agent": "echo", "input": { "x": 1 } });
+    let mut millis = Vec::with_capacity(SUBMITS);
+    for n in 0..SUBMITS {
+        let id = format!("submit-{n}");
+        let begun = Instant::now();
+        session.say(&id, "job.submit", &ask).await;
+        let told = session.until("job.accepted").await;
+        millis.push(begun.elapsed().as_secs_f64() * 1e3);
+        assert_eq!(told["payload"]["request_id"], id.as_str());
+    }
+    millis.sort_by(f64::total_cmp);
+    let (p50, p99) = (millis[SUBMITS / 2], millis[SUBMITS * 99 / 100]);
+    let detail = format!("from `job.submit` to `job.accepted`, one session, one at a time; p99 {p99:.1} ms");
+    report.add("Submit over WebSocket", format!("p50 {p50:.2} ms"), "< 5 ms", p50 < 5.0, detail);
+}
+
+/// Memory of a session that is open and does nothing.
+pub async fn idle(stage: &Stage, report: &mut Report) {
+    let mut held = Vec::with_capacity(FIRST + IDLE);
+    for _ in 0..FIRST {
+        held.push(Session::open(stage.server.address).await);
+    }
+    let before = stage.server.memory();
+    for _ in 0..IDLE {
+        held.push(Session::open(stage.server.address).await);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let each = stage.server.memory().saturating_sub(before) as f64 / IDLE as f64;
+    let detail = format!("{each:.0} bytes of resident memory each, of {IDLE} that are open and do nothing");
+    let figure = format!("{:.1} KB", each / 1024.0);
+    report.add("Idle session", figure, "≤ 32 KB", each <= 32.0 * 1024.0, detail);
+}

@@ -1,0 +1,143 @@
+//! Buses: channels of envelopes (AEE §5.2). Whoever listens to one gets what is sent to it. Table `aee_subscriptions`.
+
+use std::collections::HashMap;
+
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::is_bus;
+use entente_core::keys::Scope;
+use entente_core::limits::NAME_BYTES;
+use entente_core::refusal::{Code, Refusal};
+use sqlx::PgConnection;
+
+use super::{Caller, Ctx, Outcome, mailboxes, not_found};
+
+/// Channels that one entity listens to at the most.
+const PER_ENTITY: i64 = 1_000;
+
+/// Those who listen to one channel at the most: what is sent to it is put into each one's mailbox.
+const PER_BUS: i64 = 10_000;
+
+/// Somebody who listens.
+#[derive(Debug, Clone)]
+pub struct Listening {
+    /// To which channel.
+    pub bus: String,
+    /// Who.
+    pub entity: String,
+    /// Since when.
+    pub created_at: Timestamp,
+}
+
+fn check(bus: &str) -> Result<(), Refusal> {
+    if is_bus(bus) && bus.len() <= NAME_BYTES && !bus.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let message = format!(
+        "A channel is called `bus.` and a name, of at most {NAME_BYTES} bytes, such as `bus.alerts`."
+    );
+    Err(Refusal::new(Code::InvalidParameter, message))
+}
+
+/// Has an entity of the caller's listen to a channel from now on. Again is the same.
+///
+/// # Errors
+/// The name is none; the entity is not the caller's; there are too many.
+pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> Outcome<Listening> {
+    caller.require(Scope::MailWrite)?;
+    check(bus)?;
+    mailboxes::require(caller, entity)?;
+    let now = ctx.now();
+    let mut tx = ctx.pool.begin().await?;
+    mailboxes::open_row(&mut tx, entity, caller.principal(), now).await?;
+    let counts = sqlx::query!(
+        r#"-- aee_subscriptions::count
+         SELECT (SELECT count(*) FROM aee_subscriptions WHERE entity = $1) AS "own!",
+                (SELECT count(*) FROM aee_subscriptions WHERE bus = $2) AS "all!""#,
+        entity,
+        bus
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    if counts.own >= PER_ENTITY || counts.all >= PER_BUS {
+        let message = "There are too many subscriptions of this entity or of this channel. End one first.";
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    }
+    sqlx::query!(
+        "-- aee_subscriptions::insert
+         INSERT INTO aee_subscriptions (bus, entity, created_by, created_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT DO NOTHING",
+        bus,
+        entity,
+        caller.principal(),
+        now
+    )
+    .execute(&mut *tx)
+    .await?;
+    let since = sqlx::query_scalar!(
+        "-- aee_subscriptions::since\n SELECT created_at FROM aee_subscriptions WHERE bus = $1 AND entity = $2",
+        bus,
+        entity
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(Listening { bus: bus.to_owned(), entity: entity.to_owned(), created_at: since })
+}
+
+/// Has an entity listen no more.
+///
+/// # Errors
+/// It does not, or is not the caller's.
+pub async fn unsubscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> Outcome<()> {
+    caller.require(Scope::MailWrite)?;
+    mailboxes::require(caller, entity)?;
+    let done = sqlx::query!(
+        "-- aee_subscriptions::delete\n DELETE FROM aee_subscriptions WHERE bus = $1 AND entity = $2",
+        bus,
+        entity
+    )
+    .execute(&ctx.pool)
+    .await?;
+    if done.rows_affected() == 0 { Err(not_found("subscription")) } else { Ok(()) }
+}
+
+/// What an entity of the caller's listens to.
+///
+/// # Errors
+/// It is not the caller's.
+pub async fn of(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Vec<Listening>> {
+    caller.require(Scope::MailRead)?;
+    mailboxes::require(caller, entity)?;
+    let rows = sqlx::query_as!(
+        Listening,
+        "-- aee_subscriptions::of
+         SELECT bus, entity, created_at FROM aee_subscriptions WHERE entity = $1 ORDER BY bus LIMIT $2",
+        entity,
+        PER_ENTITY
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    Ok(rows)
+}
+
+/// Who listens to these channels.
+pub(crate) async fn listeners(
+    conn: &mut PgConnection,
+    buses: &[&str],
+) -> Outcome<HashMap<String, Vec<String>>> {
+    if buses.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query!(
+        "-- aee_subscriptions::listeners
+         SELECT bus, entity FROM aee_subscriptions WHERE bus = ANY($1) ORDER BY bus, entity",
+        buses as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found: HashMap<String, Vec<String>> = HashMap::new();
+    for row in rows {
+        found.entry(row.bus).or_default().push(row.entity);
+    }
+    Ok(found)
+}

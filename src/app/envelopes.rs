@@ -1,0 +1,251 @@
+//! Envelopes (AEE): whether one may be sent, and what is kept of it. Table `aee_envelopes`.
+//!
+//! The law is `entente_core::envelopes`; how a batch is written `post.rs`; where it lies for its recipients `mailboxes.rs`.
+//! The text that came in is kept and handed on as it is; what the gateway adds stands beside it.
+
+mod rows;
+mod threads;
+
+use chrono::TimeDelta;
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
+use entente_core::envelopes::signing::Sig;
+use entente_core::envelopes::{Envelope, EnvelopeType, Warning, letters, policy, purposes, read};
+use entente_core::keys::Scope;
+use entente_core::refusal::{Code, Refusal};
+
+pub use self::rows::Kept;
+pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
+pub use self::threads::{Leaf, thread};
+use super::post::{Parcel, Post, Signatures, Way};
+use super::{AppError, Caller, Ctx, Outcome, mailboxes, not_found, pairs};
+
+/// Envelopes that are taken in at once at the most.
+pub const BATCH: usize = 100;
+
+/// What has become of an envelope.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    /// Its receipt.
+    pub receipt: Receipt,
+    /// The server's answer, when it was a task for the server.
+    pub reply: Option<String>,
+}
+
+/// Whether an entity is the caller's to speak and to read for.
+pub(crate) fn speaks_for(caller: &Caller, entity: &str) -> bool {
+    caller.speaker("entity", Some(entity), false).is_ok_and(|speaker| speaker == entity)
+}
+
+/// Takes in an envelope.
+///
+/// # Errors
+/// What the law finds (`entente_core::envelopes`); [`Code::FromMismatch`], [`Code::UnknownRecipient`],
+/// [`Code::DuplicateId`], with the first receipt when it was the same.
+pub async fn accept(ctx: &Ctx, caller: &Caller, post: &Post, bytes: &[u8]) -> Outcome<Accepted> {
+    let mut taken = accept_all(ctx, caller, post, &[bytes]).await?;
+    taken.pop().unwrap_or_else(|| Err(AppError::Inconsistent("an envelope got no answer".to_owned())))
+}
+
+/// Takes in several, in their order; each is answered for itself.
+///
+/// # Errors
+/// The key lacks the scope.
+pub async fn accept_all(
+    ctx: &Ctx,
+    caller: &Caller,
+    post: &Post,
+    all: &[&[u8]],
+) -> Outcome<Vec<Outcome<Accepted>>> {
+    caller.require(Scope::MailWrite)?;
+    let mut parcels = Vec::with_capacity(all.len());
+    let mut judged = Vec::with_capacity(all.len());
+    for bytes in all {
+        judged.push(match prepare(ctx, caller, bytes) {
+            Ok(prepared) => {
+                let count = prepared.len();
+                let reply = prepared.get(1).map(|reply| reply.body.clone());
+                parcels.extend(prepared);
+                Ok((count, reply))
+            }
+            Err(failure) => {
+                note_refusal(bytes, &failure);
+                Err(failure)
+            }
+        });
+    }
+    let mut receipts = post.hand_in(parcels).await.into_iter();
+    let answers = judged.into_iter().zip(all).map(|(judged, bytes)| {
+        let (count, reply) = judged?;
+        let mut own = receipts.by_ref().take(count);
+        let receipt = own.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())));
+        own.for_each(drop);
+        let receipt = receipt.inspect_err(|failure| note_refusal(bytes, failure))?;
+        Ok(Accepted { receipt, reply })
+    });
+    Ok(answers.collect())
+}
+
+/// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
+/// it, if it is the server that was asked.
+fn prepare(ctx: &Ctx, caller: &Caller, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
+    let envelope = read(bytes)?;
+    let now = ctx.now();
+    let settings = &ctx.settings.post;
+    // Before anything else is done with it (AEE §11.2).
+    let verified = verify(ctx, &envelope)?;
+    vouch(ctx, caller, &envelope, &verified)?;
+    purposes::admit(&envelope.purpose, &settings.tolerated)?;
+    if let Some(sent_at) = envelope.sent_at {
+        settings.window.admit(sent_at, now)?;
+    } else if ctx.settings.strict {
+        let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
+        return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
+    }
+    let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
+    let mut warnings = envelope.warnings.clone();
+    warnings.extend(capped.then_some(Warning::TimeoutCapped));
+    let body = String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| not_found("envelope"))?;
+    let mut parcel = Parcel {
+        body,
+        principal: Some(caller.principal().to_owned()),
+        verified,
+        effective: envelope.priority,
+        deadline,
+        warnings,
+        original: None,
+        way: Way::Deliver,
+        envelope,
+    };
+    note("taken in", &parcel.envelope);
+    if parcel.envelope.recipient != settings.entity {
+        return Ok(vec![parcel]);
+    }
+    parcel.way = Way::Keep;
+    if parcel.envelope.kind != EnvelopeType::Task {
+        return Ok(vec![parcel]);
+    }
+    let (kind, payload) = answer(&parcel.envelope);
+    let mut letter = letters::Letter::answering(&parcel.envelope, &settings.entity, kind, payload);
+    letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
+    let mut reply = Parcel::own(letter.write(now, &*ctx.chance)?)?;
+    reply.way = Way::Keep;
+    Ok(vec![parcel, reply])
+}
+
+fn answer(asked: &Envelope) -> (EnvelopeType, serde_json::Value) {
+    let message = format!("This server has no answer to `{}`.", asked.purpose);
+    (EnvelopeType::Error, letters::failure("E_INTENT_UNSUPPORTED", &message, false))
+}
+
+fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
+    let Some(_sig) = Sig::read(&envelope.members)? else {
+        if ctx.settings.post.signatures == Signatures::Always {
+            return Err(policy::unsigned().into());
+        }
+        return Ok(Verified { by: Voucher::Token, kid: None });
+    };
+    Err(entente_core::envelopes::signing::wrong().into())
+}
+
+/// `from` must be the caller's (AEE §11.5), or the envelope signed and the caller one who may pass on such.
+fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -> Result<(), Refusal> {
+    let settings = &ctx.settings.post;
+    if envelope.sender != settings.entity && speaks_for(caller, &envelope.sender) {
+        return Ok(());
+    }
+    let relayed = verified.by == Voucher::Sig
+        && settings
+            .relays
+            .iter()
+            .any(|relay| relay.principal == caller.principal() && relay.entities.matches(&envelope.sender));
+    if relayed && envelope.sender != settings.entity {
+        return Ok(());
+    }
+    let message = format!(
+        "`from` is `{}`, for whom this key may not speak (AEE §11.5). Use that entity's own key, or one whose act_as covers it.",
+        envelope.sender
+    );
+    Err(Refusal::field(Code::FromMismatch, "from", "from_mismatch", message))
+}
+
+/// Until when an answer counts (AEE §11.6), and whether that is sooner than was asked.
+fn deadline(envelope: &Envelope, most: std::time::Duration, now: Timestamp) -> (Option<Timestamp>, bool) {
+    let asked = envelope.requires.timeout_ms.filter(|_| envelope.kind == EnvelopeType::Task);
+    let Some(asked) = asked else { return (None, false) };
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    let millis = i64::try_from(asked.min(most)).unwrap_or(i64::MAX);
+    (now.checked_add_signed(TimeDelta::milliseconds(millis)), asked > most)
+}
+
+/// Writes down that an envelope went on: the seven members of AEE §6.8, never its payload.
+pub(crate) fn note(what: &str, envelope: &Envelope) {
+    tracing::info!(
+        target: "entente::aee",
+        id = ?envelope.id, corr = ?envelope.corr, intent = ?envelope.purpose, from = ?envelope.sender,
+        to = ?envelope.recipient, r#type = envelope.kind.as_str(), priority = envelope.priority.as_str(),
+        "an envelope was {what}"
+    );
+}
+
+/// Letters of a member that are written down of an envelope that was refused: it may be anything.
+const NOTED: usize = 200;
+
+fn note_refusal(bytes: &[u8], failure: &AppError) {
+    let AppError::Refused(refusal) = failure else { return };
+    let members = entente_core::envelopes::members(bytes).unwrap_or_default();
+    let member = |name: &str| -> String {
+        members
+            .get(name)
+            .and_then(serde_json::Value::as_str)
+            .map_or_else(String::new, |text| text.chars().take(NOTED).collect())
+    };
+    tracing::info!(
+        target: "entente::aee",
+        code = refusal.code.wire(), id = ?member("id"), corr = ?member("corr"), intent = ?member("intent"),
+        from = ?member("from"), to = ?member("to"), r#type = ?member("type"), priority = ?member("priority"),
+        "an envelope was refused"
+    );
+}
+
+/// An envelope that the caller is a party to.
+///
+/// # Errors
+/// There is none, or it is none of the caller's.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
+    caller.require(Scope::MailRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    seen_by(&mut conn, caller, id).await?.ok_or_else(|| not_found("envelope"))
+}
+
+/// An envelope if the caller is a party to it: it sent it, or found it in a mailbox.
+pub(crate) async fn seen_by(
+    conn: &mut sqlx::PgConnection,
+    caller: &Caller,
+    id: &str,
+) -> Outcome<Option<Kept>> {
+    let Some(kept) = load(conn, id).await? else { return Ok(None) };
+    if speaks_for(caller, &kept.sender) || speaks_for(caller, &kept.recipient) {
+        return Ok(Some(kept));
+    }
+    let holders = mailboxes::holders(conn, id).await?;
+    Ok(holders.iter().any(|entity| speaks_for(caller, entity)).then_some(kept))
+}
+
+/// Forgets envelopes that are older than they are kept, with their items and pairs; never sooner than one with the same id
+/// could be taken in (AEE §11.1). Up to `limit`; answers with how many.
+///
+/// # Errors
+/// The database.
+pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let settings = &ctx.settings.post;
+    let kept =
+        TimeDelta::from_std(settings.retention).unwrap_or(TimeDelta::MAX).max(settings.window.memory());
+    let Some(before) = ctx.now().checked_sub_signed(kept) else { return Ok(0) };
+    let mut tx = ctx.pool.begin().await?;
+    let gone = rows::delete(&mut tx, before, limit).await?;
+    mailboxes::forget(&mut tx, &gone).await?;
+    pairs::forget(&mut tx, &gone).await?;
+    tx.commit().await?;
+    Ok(gone.len() as u64)
+}

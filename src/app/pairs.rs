@@ -1,0 +1,187 @@
+//! Pairs: a task and one who is to answer it (AEE §4). Table `aee_pairs`. When an answer counts is
+//! `entente_core::envelopes::pairing`.
+
+use std::collections::{HashMap, HashSet};
+
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::pairing::{Pair, PairStatus};
+use entente_core::envelopes::{EnvelopeType, Priority, letters};
+use sqlx::PgConnection;
+
+use super::post::{self, Parcel};
+use super::{AppError, Ctx, Outcome};
+
+struct Row {
+    task_id: String,
+    respondent: String,
+    asker: String,
+    corr: String,
+    status: String,
+    deadline: Option<Timestamp>,
+}
+
+impl Row {
+    fn pair(self) -> Outcome<Pair> {
+        let status = PairStatus::parse(&self.status);
+        Ok(Pair {
+            status: status.ok_or_else(|| AppError::Inconsistent("a pair's status is none".to_owned()))?,
+            task_id: self.task_id,
+            respondent: self.respondent,
+            asker: self.asker,
+            corr: self.corr,
+            deadline: self.deadline,
+        })
+    }
+}
+
+/// Locks the pairs of these tasks and respondents, in the order of their names.
+pub(crate) async fn lock(
+    conn: &mut PgConnection,
+    named: &[(&str, &str)],
+) -> Outcome<HashMap<(String, String), Pair>> {
+    if named.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (tasks, respondents): (Vec<&str>, Vec<&str>) = named.iter().copied().unzip();
+    let rows = sqlx::query_as!(
+        Row,
+        "-- aee_pairs::lock
+         SELECT p.task_id, p.respondent, p.asker, p.corr, p.status, p.deadline
+         FROM UNNEST($1::text[], $2::text[]) AS n (task_id, respondent)
+         JOIN aee_pairs p ON p.task_id = n.task_id AND p.respondent = n.respondent
+         ORDER BY p.task_id, p.respondent FOR UPDATE OF p",
+        &tasks as &[&str],
+        &respondents as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter()
+        .map(|row| row.pair().map(|pair| ((pair.task_id.clone(), pair.respondent.clone()), pair)))
+        .collect()
+}
+
+/// The pairs of these tasks.
+pub(crate) async fn of(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<Vec<Pair>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- aee_pairs::of
+         SELECT task_id, respondent, asker, corr, status, deadline FROM aee_pairs
+         WHERE task_id = ANY($1) ORDER BY task_id, respondent",
+        tasks as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Row::pair).collect()
+}
+
+/// Writes new pairs.
+pub(crate) async fn insert(conn: &mut PgConnection, pairs: &[Pair], now: Timestamp) -> Outcome<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let text = |of: fn(&Pair) -> &str| -> Vec<&str> { pairs.iter().map(of).collect() };
+    let deadlines: Vec<Option<Timestamp>> = pairs.iter().map(|pair| pair.deadline).collect();
+    sqlx::query!(
+        "-- aee_pairs::insert
+         INSERT INTO aee_pairs (task_id, respondent, asker, corr, status, deadline, created_at)
+         SELECT task_id, respondent, asker, corr, status, deadline, $7
+         FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+              AS p (task_id, respondent, asker, corr, status, deadline)",
+        &text(|pair| &pair.task_id) as &[&str],
+        &text(|pair| &pair.respondent) as &[&str],
+        &text(|pair| &pair.asker) as &[&str],
+        &text(|pair| &pair.corr) as &[&str],
+        &text(|pair| pair.status.as_str()) as &[&str],
+        &deadlines as &[Option<Timestamp>],
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Ends pairs: of these tasks and respondents, each by the envelope with this id.
+pub(crate) async fn close(conn: &mut PgConnection, ended: &[(String, String, String)]) -> Outcome<()> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let text = |of: fn(&(String, String, String)) -> &str| -> Vec<&str> { ended.iter().map(of).collect() };
+    sqlx::query!(
+        "-- aee_pairs::close
+         UPDATE aee_pairs p SET status = 'closed', ended_by = e.ended_by
+         FROM UNNEST($1::text[], $2::text[], $3::text[]) AS e (task_id, respondent, ended_by)
+         WHERE p.task_id = e.task_id AND p.respondent = e.respondent",
+        &text(|(task, _, _)| task) as &[&str],
+        &text(|(_, respondent, _)| respondent) as &[&str],
+        &text(|(_, _, by)| by) as &[&str]
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Ends pairs whose time has run out, and tells who asked (AEE §11.6): up to `limit`; answers with how many.
+///
+/// # Errors
+/// The database.
+pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let now = ctx.now();
+    let mut tx = ctx.pool.begin().await?;
+    let due = sqlx::query_as!(
+        Row,
+        "-- aee_pairs::time_out
+         WITH due AS (
+             SELECT task_id, respondent FROM aee_pairs
+             WHERE status IN ('open', 'held') AND deadline IS NOT NULL AND deadline <= $1
+             ORDER BY deadline LIMIT $2 FOR UPDATE SKIP LOCKED)
+         UPDATE aee_pairs p SET status = 'timed_out' FROM due d
+         WHERE p.task_id = d.task_id AND p.respondent = d.respondent
+         RETURNING p.task_id, p.respondent, p.asker, p.corr, p.status, p.deadline",
+        now,
+        limit
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    let done = due.len() as u64;
+    if done == 0 {
+        return Ok(0);
+    }
+    let mut parcels = Vec::with_capacity(due.len());
+    for row in due {
+        parcels.push(notice(ctx, &mut tx, &row.pair()?, now).await?);
+    }
+    let put = post::put(ctx, &mut tx, &mut HashSet::new(), &parcels, now).await?;
+    tx.commit().await?;
+    put.announce(ctx);
+    // Whoever asked may be somebody who has no mailbox: then there is nobody to tell.
+    for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        tracing::debug!(error = %refused, "a timeout was told to nobody");
+    }
+    Ok(done)
+}
+
+/// The gateway's own error to who asked.
+async fn notice(ctx: &Ctx, conn: &mut PgConnection, pair: &Pair, now: Timestamp) -> Outcome<Parcel> {
+    let task = super::envelopes::load(conn, &pair.task_id).await?;
+    let message = format!("`{}` did not answer in time. Ask again, or somebody else.", pair.respondent);
+    let letter = letters::Letter {
+        kind: EnvelopeType::Error,
+        sender: &ctx.settings.post.entity,
+        recipient: &pair.asker,
+        purpose: task.as_ref().map_or("entente.post.timeout", |task| &task.purpose),
+        corr: &pair.corr,
+        reply_to: Some(&pair.task_id),
+        priority: task.as_ref().map_or(Priority::Normal, |task| task.receipt.effective_priority),
+        payload: letters::failure("E_TIMEOUT", &message, true),
+        trace: None,
+    };
+    Parcel::own(letter.write(now, &*ctx.chance)?)
+}
+
+/// Forgets the pairs of tasks that are no longer kept.
+pub(crate) async fn forget(conn: &mut PgConnection, tasks: &[String]) -> Outcome<()> {
+    sqlx::query!("-- aee_pairs::forget\n DELETE FROM aee_pairs WHERE task_id = ANY($1)", tasks)
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The post (AEE): where envelopes are handed in to be kept and put into mailboxes, many in one commit (`db/commit.rs`).
+//!
+//! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
+
+mod batch;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use entente_core::canonical::{Digest, sha256};
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::purposes::Pattern;
+use entente_core::envelopes::quotas::Rates;
+use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
+use entente_core::envelopes::window::Window;
+use entente_core::envelopes::{Envelope, Priority, Warning};
+
+pub(crate) use self::batch::put;
+use super::{AppError, Ctx, Outcome};
+use crate::db::commit::{Deed, GroupCommit};
+use crate::feed::Touch;
+use crate::shutdown::Tasks;
+
+/// When envelopes must be signed (AEE §11.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signatures {
+    /// Where a rule says so, and where another's envelope is passed on.
+    Never,
+    /// Besides, wherever any rule is for the link: there is a boundary.
+    Boundary,
+    /// Always.
+    Always,
+}
+
+/// A principal that may hand in the signed envelopes of others.
+#[derive(Debug, Clone)]
+pub struct Relay {
+    /// Who.
+    pub principal: String,
+    /// Whose: a pattern over entities.
+    pub entities: Pattern,
+}
+
+/// What the operator says about the post.
+#[derive(Debug, Clone)]
+pub struct PostSettings {
+    /// The name under which the server itself is written to, and writes.
+    pub entity: String,
+    /// How old an envelope may be.
+    pub window: Window,
+    /// When envelopes must be signed.
+    pub signatures: Signatures,
+    /// The longest time that a task may take.
+    pub max_timeout: Duration,
+    /// How long envelopes are kept.
+    pub retention: Duration,
+    /// Who may hand in the signed envelopes of others.
+    pub relays: Vec<Relay>,
+    /// Names in the protocol's space that are taken although it does not define them.
+    pub tolerated: Vec<Pattern>,
+    /// Whether a reference's wrong hash is refused; else it is a warning.
+    pub strict_references: bool,
+    /// How pressing each sender may be.
+    pub quotas: Rates,
+    /// The person who agrees to tasks that need one; anybody who is a person when there is none.
+    pub approver: Option<String>,
+}
+
+/// An envelope that may be sent, with what stands beside it.
+#[derive(Debug, Clone)]
+pub struct Parcel {
+    /// What it says.
+    pub envelope: Envelope,
+    /// The text it came in.
+    pub body: String,
+    /// Whose key it came with; none for the gateway's own.
+    pub principal: Option<String>,
+    /// What vouches for its sender.
+    pub verified: Verified,
+    /// The priority that it is handed out by.
+    pub effective: Priority,
+    /// Until when a task's answer counts.
+    pub deadline: Option<Timestamp>,
+    /// What is not as it should be.
+    pub warnings: Vec<Warning>,
+    /// The envelope that the gateway made it from.
+    pub original: Option<String>,
+    /// What is done with it.
+    pub way: Way,
+}
+
+/// What is done with an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It goes into mailboxes.
+    Deliver,
+    /// A person has to agree first.
+    Hold,
+    /// It is kept, and goes nowhere: it was answered at once, or is such an answer.
+    Keep,
+}
+
+impl Parcel {
+    /// An envelope that the gateway wrote itself.
+    pub(crate) fn own(envelope: Envelope) -> Outcome<Self> {
+        let body = serde_json::to_string(&envelope.members)?;
+        let warnings = envelope.warnings.clone();
+        Ok(Self {
+            effective: envelope.priority,
+            body,
+            principal: None,
+            verified: Verified { by: Voucher::Gateway, kid: None },
+            deadline: None,
+            warnings,
+            original: None,
+            way: Way::Deliver,
+            envelope,
+        })
+    }
+
+    /// SHA-256 of the text it came in.
+    pub(crate) fn digest(&self) -> Digest {
+        sha256(&self.body)
+    }
+}
+
+/// What a writer remembers: the mailboxes that are there. None ever goes away.
+pub(crate) type Known = HashSet<String>;
+
+/// Mailboxes that a writer remembers at the most.
+const REMEMBERED: usize = 100_000;
+
+struct Posting {
+    ctx: Ctx,
+}
+
+impl Deed for Posting {
+    type Command = Parcel;
+    type Answer = Outcome<Receipt>;
+    type Memory = Known;
+
+    async fn apply(&self, known: &mut Known, parcels: Vec<Parcel>) -> Vec<Outcome<Receipt>> {
+        if known.len() > REMEMBERED {
+            known.clear();
+        }
+        match commit(&self.ctx, known, &parcels).await {
+            Ok(answers) => answers,
+            Err(AppError::Unavailable(why)) if parcels.len() == 1 => vec![Err(AppError::Unavailable(why))],
+            Err(failure) => {
+                // More than the law foresaw, or an id that another server has just taken in. Each alone: the guilty one
+                // fails, the others do not.
+                tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
+                let mut answers = Vec::with_capacity(parcels.len());
+                for parcel in &parcels {
+                    let alone = commit(&self.ctx, known, std::slice::from_ref(parcel)).await;
+                    answers.push(alone.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(lost()))));
+                }
+                answers
+            }
+        }
+    }
+}
+
+fn lost() -> AppError {
+    AppError::Inconsistent("an envelope got no answer".to_owned())
+}
+
+async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
+    let mut tx = ctx.pool.begin().await?;
+    let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
+    tx.commit().await?;
+    put.announce(ctx);
+    Ok(put.answers)
+}
+
+/// What came of a batch.
+pub(crate) struct Put {
+    /// An answer for each parcel.
+    pub answers: Vec<Outcome<Receipt>>,
+    /// Whose mailboxes have something new.
+    pub touched: Vec<String>,
+}
+
+impl Put {
+    /// Wakes whoever waits at the mailboxes. After the commit.
+    pub fn announce(&self, ctx: &Ctx) {
+        for entity in &self.touched {
+            ctx.feed.ring(Touch::Mailbox(entity.clone()));
+        }
+    }
+}
+
+/// Where envelopes are handed in.
+pub struct Post(GroupCommit<Posting>);
+
+impl Post {
+    /// Starts the writers, which work with this context.
+    #[must_use]
+    pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
+        Self(GroupCommit::start(Posting { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
+    }
+
+    /// Has envelopes kept and delivered; resolves after they are committed. Those of one call go to one writer, in their
+    /// order.
+    pub(crate) async fn hand_in(&self, parcels: Vec<Parcel>) -> Vec<Outcome<Receipt>> {
+        // Those to one recipient meet in one queue, so that writers rarely wait for each other.
+        let shard = parcels.first().map_or(0, |parcel| shard(&parcel.envelope.recipient));
+        let answers = self.0.submit(shard, parcels).await;
+        let stopped = |stopped: crate::db::commit::Stopped| AppError::Unavailable(stopped.to_string());
+        answers.into_iter().map(|answer| answer.map_err(stopped)?).collect()
+    }
+}
+
+fn shard(recipient: &str) -> u64 {
+    sha256(recipient).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}

@@ -1,0 +1,285 @@
+//! A batch of envelopes in one transaction: judged one after the other by what is there, then written together. Pairs are
+//! locked first, then mailboxes, each in the order of their names, so that two batches never wait for each other in a
+//! circle.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
+use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
+use entente_core::envelopes::{EnvelopeType, Warning, hash, is_bus, members};
+use entente_core::refusal::{Code, Refusal};
+use sqlx::PgConnection;
+
+use super::{Known, Parcel, Put, Way};
+use crate::app::envelopes::{self, Stub};
+use crate::app::mailboxes::{self, Item};
+use crate::app::{Ctx, Outcome, buses, pairs};
+
+/// What a batch knows before it judges.
+struct Desk {
+    /// What is kept under the ids that the batch names.
+    stubs: HashMap<String, Stub>,
+    /// The hashes of the envelopes that are referred to.
+    hashes: HashMap<String, String>,
+    pairs: HashMap<(String, String), Pair>,
+    /// Who listens to each channel.
+    listeners: HashMap<String, Vec<String>>,
+    /// The last number of each mailbox that is there.
+    ends: HashMap<String, i64>,
+    items: Vec<Item>,
+    fresh: Vec<Pair>,
+    closed: Vec<(String, String, String)>,
+    accepted: Vec<usize>,
+    /// The ids of those.
+    taken: HashSet<String>,
+}
+
+/// Judges parcels and writes those that may pass, in the caller's transaction.
+///
+/// # Errors
+/// The database; an id that another transaction has taken in meanwhile.
+pub(crate) async fn put(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    known: &mut Known,
+    parcels: &[Parcel],
+    now: Timestamp,
+) -> Outcome<Put> {
+    let mut desk = Desk::prepare(conn, known, parcels, now).await?;
+    let strict = ctx.settings.post.strict_references;
+    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(parcels.len());
+    for (index, parcel) in parcels.iter().enumerate() {
+        let judged = desk.judge(parcel, (ctx.settings.strict, strict), now);
+        if let Ok(receipt) = &judged {
+            desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
+            desk.accepted.push(index);
+            desk.taken.insert(receipt.id.clone());
+        }
+        receipts.push(judged);
+    }
+    let rows: Vec<(&Parcel, &Receipt)> = desk
+        .accepted
+        .iter()
+        .filter_map(|index| Some((parcels.get(*index)?, receipts.get(*index)?.as_ref().ok()?)))
+        .collect();
+    envelopes::insert(conn, &rows).await?;
+    mailboxes::put(conn, &desk.items).await?;
+    pairs::insert(conn, &desk.fresh, now).await?;
+    pairs::close(conn, &desk.closed).await?;
+    let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
+    Ok(Put {
+        answers: receipts.into_iter().map(|receipt| receipt.map_err(Into::into)).collect(),
+        touched: touched.into_iter().collect(),
+    })
+}
+
+impl Desk {
+    async fn prepare(
+        conn: &mut PgConnection,
+        known: &mut Known,
+        parcels: &[Parcel],
+        now: Timestamp,
+    ) -> Outcome<Self> {
+        let mut ids: BTreeSet<&str> = BTreeSet::new();
+        let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for Parcel { envelope, .. } in parcels {
+            ids.insert(&envelope.id);
+            if let Some(task) = envelope.reply_to.as_deref() {
+                ids.insert(task);
+                answered.insert((task, envelope.sender.as_str()));
+            }
+            hashed.extend(
+                envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
+            );
+            if is_bus(&envelope.recipient) {
+                buses_named.insert(envelope.recipient.as_str());
+            }
+        }
+        let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
+        let hashes = hashes(conn, &hashed).await?;
+        let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
+        let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
+        let direct =
+            parcels.iter().filter(|parcel| parcel.way != Way::Keep && !parcel.envelope.is_broadcast());
+        let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
+        let entities: BTreeSet<&str> =
+            direct.chain(listeners.values().flatten().map(String::as_str)).collect();
+        let entities: Vec<&str> = entities.into_iter().collect();
+        let ends = mailboxes::lock(conn, known, &entities, now).await?;
+        Ok(Self {
+            stubs,
+            hashes,
+            pairs,
+            listeners,
+            ends,
+            items: Vec::new(),
+            fresh: Vec::new(),
+            closed: Vec::new(),
+            accepted: Vec::new(),
+            taken: HashSet::new(),
+        })
+    }
+
+    /// Judges one; what follows from it is noted, so that the next one finds it.
+    fn judge(
+        &mut self,
+        parcel: &Parcel,
+        (strict, hashes): (bool, bool),
+        now: Timestamp,
+    ) -> Result<Receipt, Refusal> {
+        let envelope = &parcel.envelope;
+        if let Some(stub) = self.stubs.get(&envelope.id) {
+            return Err(stub.repeated(parcel));
+        }
+        let mut warnings = parcel.warnings.clone();
+        if envelope.references.iter().any(|one| one.hash.is_some() && !self.fits(one)) {
+            if hashes {
+                return Err(wrong_hash());
+            }
+            warnings.push(Warning::ReferenceHashMismatch);
+        }
+        let verdict = if parcel.verified.by == Voucher::Gateway {
+            self.own(parcel)?
+        } else {
+            pairing::judge(envelope, &self.answered(parcel), strict, now)?
+        };
+        if let Verdict::Odd(warning) = verdict {
+            warnings.push(warning);
+        }
+        let recipients = self.recipients(parcel)?;
+        if recipients.is_empty() && parcel.way != Way::Keep {
+            warnings.push(Warning::NoSubscribers);
+        }
+        if verdict == Verdict::Closes
+            && let Some(task) = envelope.reply_to.clone()
+        {
+            let pair = (task.clone(), envelope.sender.clone());
+            self.pairs.entry(pair).and_modify(|pair| pair.status = PairStatus::Closed);
+            self.closed.push((task, envelope.sender.clone(), envelope.id.clone()));
+        }
+        if envelope.kind == EnvelopeType::Task && parcel.way != Way::Keep {
+            self.pair(parcel, &recipients);
+        }
+        let mut seq = None;
+        if parcel.way == Way::Deliver {
+            for entity in &recipients {
+                let end = self.ends.entry(entity.clone()).or_default();
+                *end += 1;
+                seq = (!envelope.is_broadcast()).then_some(*end);
+                self.items.push(Item::new(entity, *end, &envelope.id, parcel.effective, now));
+            }
+        }
+        warnings.sort_unstable();
+        warnings.dedup();
+        Ok(Receipt {
+            id: envelope.id.clone(),
+            status: match parcel.way {
+                Way::Deliver => ReceiptStatus::Accepted,
+                Way::Hold => ReceiptStatus::Held,
+                Way::Keep => ReceiptStatus::Answered,
+            },
+            received_at: now,
+            seq,
+            delivered: if parcel.way == Way::Deliver {
+                i32::try_from(recipients.len()).unwrap_or(i32::MAX)
+            } else {
+                0
+            },
+            effective_priority: parcel.effective,
+            deadline: parcel.deadline,
+            verified: parcel.verified.clone(),
+            warnings,
+        })
+    }
+
+    /// The gateway's own letters end what they end by other means; its answer at once stands or falls with what it answers.
+    fn own(&self, parcel: &Parcel) -> Result<Verdict, Refusal> {
+        let asked = parcel.envelope.reply_to.as_ref();
+        if parcel.way == Way::Keep && !asked.is_some_and(|asked| self.taken.contains(asked)) {
+            return Err(Refusal::new(Code::ReplyMismatch, "What this answers was not taken in."));
+        }
+        Ok(Verdict::Plain)
+    }
+
+    fn fits(&self, reference: &entente_core::envelopes::Reference) -> bool {
+        // What is not known here cannot be compared.
+        self.hashes.get(&reference.id).is_none_or(|hash| reference.hash.as_ref() == Some(hash))
+    }
+
+    /// What is known of what a parcel answers.
+    fn answered(&self, parcel: &Parcel) -> pairing::Known {
+        let envelope = &parcel.envelope;
+        let Some(task) = envelope.reply_to.as_ref() else { return pairing::Known::Nothing };
+        match self.stubs.get(task) {
+            None => pairing::Known::Nothing,
+            Some(stub) if stub.kind != EnvelopeType::Task => pairing::Known::Other,
+            Some(_) => {
+                pairing::Known::Task(self.pairs.get(&(task.clone(), envelope.sender.clone())).cloned())
+            }
+        }
+    }
+
+    /// Whose mailboxes it goes to.
+    fn recipients(&self, parcel: &Parcel) -> Result<Vec<String>, Refusal> {
+        let envelope = &parcel.envelope;
+        if parcel.way == Way::Keep {
+            return Ok(Vec::new());
+        }
+        if !envelope.is_broadcast() {
+            if !self.ends.contains_key(&envelope.recipient) {
+                return Err(unknown(&envelope.recipient));
+            }
+            return Ok(vec![envelope.recipient.clone()]);
+        }
+        let listeners = self.listeners.get(&envelope.recipient).map_or(&[][..], Vec::as_slice);
+        let others: Vec<String> = listeners.iter().filter(|one| **one != envelope.sender).cloned().collect();
+        if others.is_empty() && envelope.kind == EnvelopeType::Task {
+            let message = format!(
+                "Nobody listens to `{}`, so nobody would do the task. Subscribe first, or send it to somebody.",
+                envelope.recipient
+            );
+            return Err(Refusal::new(Code::NoRecipient, message));
+        }
+        Ok(others)
+    }
+
+    /// A task is expected to be answered by each who gets it (AEE §4).
+    fn pair(&mut self, parcel: &Parcel, respondents: &[String]) {
+        let envelope = &parcel.envelope;
+        for respondent in respondents {
+            let pair = Pair {
+                task_id: envelope.id.clone(),
+                respondent: respondent.clone(),
+                asker: envelope.sender.clone(),
+                corr: envelope.corr.clone(),
+                status: if parcel.way == Way::Hold { PairStatus::Held } else { PairStatus::Open },
+                deadline: parcel.deadline,
+            };
+            self.pairs.insert((pair.task_id.clone(), respondent.clone()), pair.clone());
+            self.fresh.push(pair);
+        }
+    }
+}
+
+async fn hashes(conn: &mut PgConnection, ids: &BTreeSet<&str>) -> Outcome<HashMap<String, String>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let bodies = envelopes::bodies(conn, &ids.iter().copied().collect::<Vec<_>>()).await?;
+    bodies.into_iter().map(|(id, body)| Ok((id, hash(&members(body.as_bytes())?)))).collect()
+}
+
+fn wrong_hash() -> Refusal {
+    let message =
+        "A reference's `hash` is not that of the envelope with its id (AEE §10.2). Read that envelope again.";
+    Refusal::field(Code::ReferenceHashMismatch, "payload", "reference_hash_mismatch", message)
+}
+
+fn unknown(entity: &str) -> Refusal {
+    let message = format!(
+        "Nobody called `{entity}` is known here. Check `to`; whoever has that name can open a mailbox with \
+         `PUT /api/v1/aee/mailboxes/{entity}`."
+    );
+    Refusal::field(Code::UnknownRecipient, "to", "unknown_recipient", message)
+}

@@ -1,0 +1,136 @@
+//! Tasks and what ends them (AEE §4), threads, deadlines, channels.
+
+use super::{answer, letter, mail, two, with};
+use crate::harness::{Value, json};
+
+#[tokio::test]
+async fn a_task_is_over_with_its_first_result_or_error() {
+    let (world, ada, bob) = two().await;
+    let task = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    let reply = |id: &str, kind: &str, more: Value| with(answer(&world, id, &task, kind), more);
+    let wrong = [
+        (reply("envelope-w1", "result", json!({ "corr": "thread-other" })), 422, "reply_mismatch"),
+        (reply("envelope-w2", "result", json!({ "to": "agent.bob" })), 422, "reply_mismatch"),
+        (reply("envelope-w3", "result", json!({ "reply_to": null })), 422, "invalid_envelope"),
+    ];
+    for (letter, status, code) in wrong {
+        bob.post("/aee/envelopes", letter).await.refused(status, code);
+    }
+    let eve = world.agent("agent.eve").await;
+    let forged = with(reply("envelope-w4", "result", json!({})), json!({ "from": "agent.eve" }));
+    eve.post("/aee/envelopes", forged).await.refused(422, "reply_mismatch");
+    for n in 0..3 {
+        bob.post("/aee/envelopes", reply(&format!("envelope-s{n}"), "stream", json!({}))).await.is(202);
+    }
+    bob.post("/aee/envelopes", reply("envelope-r1", "result", json!({}))).await.is(202);
+    bob.post("/aee/envelopes", reply("envelope-r2", "error", json!({}))).await.refused(409, "task_closed");
+    let late = bob.post("/aee/envelopes", reply("envelope-s3", "stream", json!({}))).await.is(202);
+    assert!(late["warnings"].as_array().unwrap().contains(&json!("stream_after_terminal")));
+    let ids: Vec<Value> =
+        mail(&ada, "agent.ada").await.into_iter().map(|(_, letter)| letter["id"].clone()).collect();
+    assert_eq!(ids, ["envelope-s0", "envelope-s1", "envelope-s2", "envelope-r1", "envelope-s3"]);
+    let event = with(letter(&world, "envelope-e1", ("agent.ada", "agent.bob")), json!({ "type": "event" }));
+    ada.post("/aee/envelopes", event.clone()).await.is(202);
+    let to_event = answer(&world, "envelope-r3", &event, "result");
+    bob.post("/aee/envelopes", to_event).await.refused(422, "reply_mismatch");
+    let unknown = with(reply("envelope-r4", "result", json!({})), json!({ "reply_to": "envelope-unknown" }));
+    let unmatched = bob.post("/aee/envelopes", unknown).await.is(202);
+    assert!(unmatched["warnings"].as_array().unwrap().contains(&json!("unmatched_reply")));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_a_tree_of_what_answers_what() {
+    let (world, ada, bob) = two().await;
+    let task = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    let hop =
+        with(letter(&world, "envelope-2", ("agent.bob", "agent.eve")), json!({ "reply_to": "envelope-1" }));
+    let eve = world.agent("agent.eve").await;
+    bob.post("/aee/envelopes", hop.clone()).await.is(202);
+    eve.post("/aee/envelopes", answer(&world, "envelope-3", &hop, "result")).await.is(202);
+    bob.post("/aee/envelopes", answer(&world, "envelope-4", &task, "result")).await.is(202);
+    let shape = |thread: &Value| -> Vec<(String, u64)> {
+        let all = thread["envelopes"].as_array().unwrap().iter();
+        all.map(|leaf| (leaf["envelope"]["id"].as_str().unwrap().to_owned(), leaf["depth"].as_u64().unwrap()))
+            .collect()
+    };
+    let seen = bob.get("/aee/threads/thread-00000001").await.ok();
+    let expected = [("envelope-1", 0), ("envelope-2", 1), ("envelope-3", 2), ("envelope-4", 1)];
+    assert_eq!(shape(&seen), expected.map(|(id, depth)| (id.to_owned(), depth)));
+    assert_eq!(seen["envelopes"][0]["pairs"], json!([{ "respondent": "agent.bob", "status": "closed" }]));
+    // Who is no party sees nothing of it; who is to a part sees that part.
+    assert_eq!(shape(&eve.get("/aee/threads/thread-00000001").await.ok()).len(), 2);
+    world.agent("agent.mallory").await.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_task_whose_time_runs_out_is_ended_by_the_gateway() {
+    let (world, ada, bob) = two().await;
+    let hasty = json!({ "requires": { "timeout_ms": 30_000 } });
+    let task = with(letter(&world, "envelope-1", ("agent.ada", "agent.bob")), hasty);
+    let receipt = ada.post("/aee/envelopes", task.clone()).await.is(202);
+    assert_eq!(receipt["deadline"], "2026-11-21T08:00:30.000000Z");
+    world.pass(29).await;
+    assert_eq!(mail(&ada, "agent.ada").await, []);
+    world.clock.advance(1);
+    // It is true the instant it is, not when it is written down.
+    bob.post("/aee/envelopes", answer(&world, "envelope-2", &task, "result"))
+        .await
+        .refused(409, "task_closed");
+    world.sweep().await;
+    let told = mail(&ada, "agent.ada").await;
+    assert_eq!(told.len(), 1);
+    let error = &told[0].1;
+    assert_eq!((error["type"].as_str(), error["from"].as_str()), (Some("error"), Some("service.entente")));
+    assert_eq!(
+        (error["reply_to"].as_str(), error["corr"].as_str()),
+        (Some("envelope-1"), Some("thread-00000001"))
+    );
+    assert_eq!(
+        (error["payload"]["code"].as_str(), error["payload"]["retryable"].as_bool()),
+        (Some("E_TIMEOUT"), Some(true))
+    );
+    let year = with(
+        letter(&world, "envelope-3", ("agent.ada", "agent.bob")),
+        json!({ "requires": { "timeout_ms": 4e11 } }),
+    );
+    let capped = ada.post("/aee/envelopes", year).await.is(202);
+    assert_eq!(capped["warnings"], json!(["id_not_ulid_or_uuid", "timeout_capped"]));
+    world.pass(86_400).await;
+    assert_eq!(mail(&ada, "agent.ada").await.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_channel_reaches_all_who_listen_but_the_sender() {
+    let (world, ada, bob) = two().await;
+    let eve = world.agent("agent.eve").await;
+    for (client, who) in [(&ada, "agent.ada"), (&bob, "agent.bob"), (&eve, "agent.eve")] {
+        client.put(&format!("/aee/buses/bus.ops/subscriptions/{who}"), json!({})).await.ok();
+    }
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.refused(404, "not_found");
+    ada.put("/aee/buses/nobus/subscriptions/agent.ada", json!({})).await.refused(422, "invalid_parameter");
+    let event = with(letter(&world, "envelope-1", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
+    let receipt = ada.post("/aee/envelopes", event).await.is(202);
+    assert_eq!((receipt["delivered"].as_i64(), &receipt["seq"]), (Some(2), &Value::Null));
+    assert_eq!(mail(&ada, "agent.ada").await, []);
+    assert_eq!(mail(&eve, "agent.eve").await[0].1["id"], "envelope-1");
+    eve.get("/aee/envelopes/envelope-1").await.ok();
+    // A task to a channel has a pair with each, and each pair is over for itself.
+    let task = letter(&world, "envelope-2", ("agent.ada", "bus.ops"));
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    let from = |who: &str, id: &str| with(answer(&world, id, &task, "result"), json!({ "from": who }));
+    bob.post("/aee/envelopes", from("agent.bob", "envelope-3")).await.is(202);
+    eve.post("/aee/envelopes", from("agent.eve", "envelope-4")).await.is(202);
+    eve.post("/aee/envelopes", from("agent.eve", "envelope-5")).await.refused(409, "task_closed");
+    assert_eq!(mail(&ada, "agent.ada").await.len(), 2);
+    eve.delete("/aee/buses/bus.ops/subscriptions/agent.eve").await.is(204);
+    assert_eq!(eve.get("/aee/subscriptions").await.ok(), json!([]));
+    let event = with(letter(&world, "envelope-6", ("agent.bob", "bus.quiet")), json!({ "type": "event" }));
+    let quiet = bob.post("/aee/envelopes", event).await.is(202);
+    assert!(quiet["warnings"].as_array().unwrap().contains(&json!("no_subscribers")));
+    world.end().await;
+}
