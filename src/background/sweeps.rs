@@ -136,8 +136,12 @@ impl Sweep {
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
-            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints => 240,
-            Self::EnvelopeLogs | Self::Envelopes => 240,
+            Self::Idempotency
+            | Self::JobKeys
+            | Self::Workers
+            | Self::Checkpoints
+            | Self::EnvelopeLogs
+            | Self::Envelopes => 240,
         }
     }
 
