@@ -13,7 +13,10 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 31] = [
+const NOBODYS: [&str; 33] = [
+    // One's own mailbox and channels, when none is named.
+    "GET /api/v1/aee/stream",
+    "GET /api/v1/aee/subscriptions",
     // Each of a batch is answered for itself.
     "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",

@@ -59,8 +59,9 @@ pub fn split(body: &[u8]) -> Result<Vec<(usize, &[u8])>, Refusal> {
 pub fn read(bytes: &[u8]) -> Result<LogLine, Refusal> {
     let found = members(bytes)?;
     let text = |name: &str, least: usize, most: usize| {
-        let fits = |text: &&str| text.chars().count() >= least && text.len() <= most;
-        found.get(name).and_then(Value::as_str).filter(fits)
+        let text = found.get(name).and_then(Value::as_str)?;
+        let fits = text.chars().count() >= least && text.len() <= most;
+        (fits && !text.chars().any(char::is_control)).then_some(text)
     };
     let kind = text("type", 1, NAME_BYTES).and_then(EnvelopeType::parse);
     let (id, sender) = (text("id", 8, ID_BYTES), text("from", 1, NAME_BYTES));

@@ -21,6 +21,7 @@ mod cursors;
 mod egress;
 mod envelope_keys;
 mod envelope_logs;
+mod envelopes;
 mod events;
 mod export;
 mod globs;
