@@ -73,7 +73,7 @@ codes! {
     DuplicateName = "duplicate_name";
     /// The agent's id belongs to another principal.
     AlreadyRegistered = "already_registered";
-    /// The principal exists already.
+    /// It exists already: a principal, or another key under this name.
     AlreadyExists = "already_exists";
     /// Another agent has the task, or a later claim than the one named; take another task.
     ClaimConflict = "claim_conflict";
@@ -273,6 +273,8 @@ pub struct Refusal {
     pub current_version: Option<i64>,
     /// The lease that is in the way, on a [`Code::LeaseHeld`].
     pub existing_lease: Option<Box<Lease>>,
+    /// Seconds after which it is worth trying again, on a [`Code::RateLimited`] of the law's own.
+    pub retry_after_seconds: Option<u64>,
     /// The first receipt, on a [`Code::DuplicateId`] of the same envelope.
     pub receipt: Option<Box<Receipt>>,
 }
@@ -286,6 +288,7 @@ impl Refusal {
             errors: Vec::new(),
             current_version: None,
             existing_lease: None,
+            retry_after_seconds: None,
             receipt: None,
         }
     }
