@@ -159,6 +159,10 @@ kinds! {
     JobLeaseExpired = "job.lease_expired";
     /// Somebody asked to follow a job; `decision` says what came of it (house log, ARCP §14).
     JobObserved = "job.observed";
+    /// A key was registered to sign envelopes with (house log, AEE §11.2).
+    EnvelopeKeyRegistered = "envelope.key_registered";
+    /// A key signs no envelopes any more (house log, AEE §11.2).
+    EnvelopeKeyRevoked = "envelope.key_revoked";
     /// An agent's version can run jobs, or was changed (house log).
     VersionRegistered = "agent.version_registered";
 }

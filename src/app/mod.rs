@@ -23,6 +23,8 @@ pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
 pub mod endpoints;
+pub mod envelope_keys;
+pub mod envelope_logs;
 pub mod envelopes;
 pub mod events;
 pub mod exports;
@@ -46,6 +48,7 @@ pub mod plans;
 pub mod post;
 pub mod principals;
 pub mod proofs;
+pub mod quotas;
 pub mod receipts;
 pub mod refutations;
 pub mod replays;
@@ -81,6 +84,7 @@ use crate::telemetry::Metrics;
 pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use credentials::Provisioners;
 pub use heartbeats::Beats;
+pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
 pub use visits::Homes;
@@ -138,6 +142,8 @@ pub struct Ctx {
     pub turns: Arc<Turns>,
     /// What all that has to do with webhooks shares.
     pub webhooks: Arc<Webhooks>,
+    /// What senders of envelopes have spent of their priorities.
+    pub quotas: Arc<Quotas>,
     /// Who makes credentials for jobs.
     pub provisioners: Arc<Provisioners>,
     /// What is remembered of the rules and schemas of envelopes.

@@ -6,6 +6,7 @@ mod channels;
 mod checkpoints;
 mod database;
 mod demo;
+mod envelopes;
 mod intents;
 mod jobs;
 mod keys;
@@ -70,6 +71,8 @@ enum Command {
     #[command(name = "job")]
     Jobs(jobs::Jobs),
     Worker(worker::Worker),
+    #[command(name = "envelope")]
+    Envelopes(envelopes::Envelopes),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
@@ -125,6 +128,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Tasks(tasks) => tasks.run().await,
         Command::Jobs(jobs) => jobs.run().await,
         Command::Worker(worker) => worker.run().await,
+        Command::Envelopes(envelopes) => envelopes.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,

@@ -1,5 +1,7 @@
 //! The command line, run as people run it: the program as a process.
 
+mod envelopes;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
