@@ -4,7 +4,7 @@ use actix_web::{HttpResponse, delete, get, put, web};
 use entente_core::envelopes::EnvelopeType;
 use entente_core::envelopes::schemas::{Strictness, Subject};
 use entente_core::keys::{Dialect, Scope};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -109,12 +109,18 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     Ok(document(found.text))
 }
 
+/// A JSON Schema, kept letter by letter.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = Object, example = json!({ "type": "object", "required": ["cluster"] }))]
+struct SchemaDocument(Box<RawValue>);
+
 /// Publish a schema of payloads
 ///
 /// JSON Schema 2020-12, up to 64 KiB, that stands for itself: references are into it only, patterns are without
 /// look-around. Whoever comes first has the schemas of an intent; an admin may change any. Only an admin has one enforced.
 #[utoipa::path(operation_id = "publish_payload_schema", tag = "envelopes",
-    request_body(content = Object, description = "The schema", content_type = "application/json"),
+    request_body = SchemaDocument,
     params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`"),
            ("policy" = Option<Strictness>, Query, description = "What happens to payloads that do not fit; `warn` when nothing is said and there was none")),
     responses((status = 200, description = "It is published", body = SchemaBody),
@@ -126,10 +132,10 @@ async fn publish(
     asker: Asker,
     path: web::Path<String>,
     query: Query,
-    body: Body<Box<RawValue>>,
+    body: Body<SchemaDocument>,
 ) -> Reply {
     let strictness = query.parsed("policy", "one of off, warn, enforce", Strictness::parse)?;
-    let text = body.value.get().to_owned();
+    let text = body.value.0.get().to_owned();
     let done = schemas::publish(&doors.ctx, &asker.caller, subject(&path)?, text, strictness).await?;
     ok(&SchemaBody::new(done, asker.dialect))
 }
