@@ -6,7 +6,9 @@ use entente_core::envelopes::schemas::{Strictness, Subject};
 use entente_core::keys::{Dialect, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
@@ -110,10 +112,22 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 }
 
 /// A JSON Schema, kept letter by letter.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
 #[serde(transparent)]
-#[schema(value_type = Object, example = json!({ "type": "object", "required": ["cluster"] }))]
 struct SchemaDocument(Box<RawValue>);
+
+impl PartialSchema for SchemaDocument {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .description(Some("A JSON Schema (2020-12), kept letter by letter"))
+            .examples([serde_json::json!({ "type": "object", "required": ["cluster"] })])
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for SchemaDocument {}
 
 /// Publish a schema of payloads
 ///
