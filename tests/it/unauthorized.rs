@@ -109,10 +109,12 @@ impl Places {
         owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
         let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
         owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
-        let file = "ops.owned.task.schema.json";
-        owner.put(&format!("/aee/schemas/intents/{file}"), json!({ "title": "private" })).await.ok();
+        owner
+            .put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" }))
+            .await
+            .ok();
         Self(vec![
-            ("file", file.to_owned()),
+            ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
