@@ -192,7 +192,7 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
-            webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));

@@ -3,6 +3,7 @@
 //! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
 
 mod batch;
+mod push;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -176,13 +177,18 @@ pub(crate) struct Put {
     pub answers: Vec<Outcome<Receipt>>,
     /// Whose mailboxes have something new.
     pub touched: Vec<String>,
+    /// Whether something of it is to be sent to somebody.
+    pub pushed: bool,
 }
 
 impl Put {
-    /// Wakes whoever waits at the mailboxes. After the commit.
+    /// Wakes whoever waits at the mailboxes, and who sends. After the commit.
     pub fn announce(&self, ctx: &Ctx) {
         for entity in &self.touched {
             ctx.feed.ring(Touch::Mailbox(entity.clone()));
+        }
+        if self.pushed {
+            ctx.webhooks.wake();
         }
     }
 }

@@ -41,6 +41,7 @@ mod plans;
 mod powers;
 mod principals;
 mod proofs;
+mod pushes;
 mod rates;
 mod reading;
 mod readme;

@@ -72,6 +72,25 @@ pub struct Kept {
     pub body: String,
 }
 
+impl Kept {
+    /// One that is being taken in.
+    pub(crate) fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
+        let envelope = &parcel.envelope;
+        Self {
+            id: envelope.id.clone(),
+            kind: envelope.kind,
+            sender: envelope.sender.clone(),
+            recipient: envelope.recipient.clone(),
+            purpose: envelope.purpose.clone(),
+            corr: envelope.corr.clone(),
+            reply_to: envelope.reply_to.clone(),
+            receipt: receipt.clone(),
+            original_id: parcel.original.clone(),
+            body: parcel.body.clone(),
+        }
+    }
+}
+
 /// A row, as every query of envelopes reads it.
 pub(super) struct Row {
     pub id: String,

@@ -11,8 +11,9 @@ use entente_core::envelopes::{EnvelopeType, Warning, hash, is_bus, members};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::push::push;
 use super::{Known, Parcel, Put, Way};
-use crate::app::envelopes::{self, Stub};
+use crate::app::envelopes::{self, Kept, Stub};
 use crate::app::mailboxes::{self, Item};
 use crate::app::{Ctx, Outcome, buses, pairs};
 
@@ -65,12 +66,17 @@ pub(crate) async fn put(
         .collect();
     envelopes::insert(conn, &rows).await?;
     mailboxes::put(conn, &desk.items).await?;
+    let kept = |id: &str| {
+        rows.iter().find(|(_, receipt)| receipt.id == id).map(|(parcel, said)| Kept::of(parcel, said))
+    };
+    let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
     pairs::close(conn, &desk.closed).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
     Ok(Put {
         answers: receipts.into_iter().map(|receipt| receipt.map_err(Into::into)).collect(),
         touched: touched.into_iter().collect(),
+        pushed,
     })
 }
 
