@@ -5,6 +5,7 @@
 //! signed is `signing.rs`, how a reply finds its task `pairing.rs`, when one is too old `window.rs`, which names are whose
 //! `purposes.rs`, what may cross a boundary `policy.rs`. Who may send and to whom it goes is the server's.
 
+pub mod approvals;
 pub mod check;
 pub mod letters;
 pub mod logs;
@@ -12,6 +13,7 @@ pub mod pairing;
 pub mod policy;
 pub mod purposes;
 pub mod receipt;
+pub mod redaction;
 pub mod signing;
 pub mod warnings;
 pub mod window;

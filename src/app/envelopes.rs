@@ -8,7 +8,7 @@ mod threads;
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
-use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
+use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
 use entente_core::envelopes::{Envelope, EnvelopeType, Warning, letters, policy, purposes, read};
 use entente_core::keys::Scope;
@@ -18,7 +18,7 @@ pub use self::rows::Kept;
 pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Parcel, Post, Signatures, Way};
-use super::{AppError, Caller, Ctx, Outcome, mailboxes, not_found, pairs};
+use super::{AppError, Caller, Ctx, Outcome, approvals, mailboxes, not_found, pairs};
 
 /// Envelopes that are taken in at once at the most.
 pub const BATCH: usize = 100;
@@ -74,6 +74,7 @@ pub async fn accept_all(
             }
         });
     }
+    approvals::park(ctx, &mut parcels).await?;
     let mut receipts = post.hand_in(parcels).await.into_iter();
     let answers = judged.into_iter().zip(all).map(|(judged, bytes)| {
         let (count, reply) = judged?;
@@ -218,6 +219,13 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     seen_by(&mut conn, caller, id).await?.ok_or_else(|| not_found("envelope"))
 }
 
+/// Whether it is from or to the caller. What waits for a person to agree, or is handed out only with something left out, is
+/// its sender's alone: others are a party to what they find in their mailbox.
+pub(super) fn between(caller: &Caller, kept: &Kept) -> bool {
+    let handed_out = !matches!(kept.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted);
+    speaks_for(caller, &kept.sender) || (handed_out && speaks_for(caller, &kept.recipient))
+}
+
 /// An envelope if the caller is a party to it: it sent it, or found it in a mailbox.
 pub(crate) async fn seen_by(
     conn: &mut sqlx::PgConnection,
@@ -225,7 +233,7 @@ pub(crate) async fn seen_by(
     id: &str,
 ) -> Outcome<Option<Kept>> {
     let Some(kept) = load(conn, id).await? else { return Ok(None) };
-    if speaks_for(caller, &kept.sender) || speaks_for(caller, &kept.recipient) {
+    if between(caller, &kept) {
         return Ok(Some(kept));
     }
     let holders = mailboxes::holders(conn, id).await?;

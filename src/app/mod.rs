@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_requests;
 pub mod agents;
+pub mod approvals;
 pub mod arbitration;
 pub mod asks;
 pub mod assignments;

@@ -16,6 +16,7 @@ use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning};
 
 pub(crate) use self::batch::put;
+pub(crate) use self::push::push;
 use super::{AppError, Ctx, Outcome};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
@@ -82,9 +83,20 @@ pub struct Parcel {
     /// What is not as it should be.
     pub warnings: Vec<Warning>,
     /// The envelope that the gateway made it from.
-    pub original: Option<String>,
+    pub original: Option<Original>,
     /// What is done with it.
     pub way: Way,
+}
+
+/// An envelope that the gateway made another one from.
+#[derive(Debug, Clone)]
+pub struct Original {
+    /// Its id.
+    pub id: String,
+    /// Who sent it.
+    pub sender: String,
+    /// Whether it was taken in before; else it is in the same batch, and what was made from it falls if it is refused.
+    pub kept: bool,
 }
 
 /// What is done with an envelope.
@@ -96,6 +108,8 @@ pub enum Way {
     Hold,
     /// It is kept, and goes nowhere: it was answered at once, or is such an answer.
     Keep,
+    /// It is kept, and its recipients get what the gateway made from it.
+    Withhold,
 }
 
 impl Parcel {
@@ -114,6 +128,11 @@ impl Parcel {
             way: Way::Deliver,
             envelope,
         })
+    }
+
+    /// Who says what it says: of what the gateway made from an envelope, that one's sender.
+    pub(crate) fn speaker(&self) -> &str {
+        self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
     }
 
     /// SHA-256 of the text it came in.

@@ -6,6 +6,7 @@
 
 mod access;
 mod agents;
+mod approvals;
 mod arbitration;
 mod arcp_sessions;
 mod asks;

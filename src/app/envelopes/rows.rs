@@ -85,7 +85,7 @@ impl Kept {
             corr: envelope.corr.clone(),
             reply_to: envelope.reply_to.clone(),
             receipt: receipt.clone(),
-            original_id: parcel.original.clone(),
+            original_id: parcel.original.as_ref().map(|original| original.id.clone()),
             body: parcel.body.clone(),
         }
     }
@@ -138,6 +138,7 @@ impl Said {
                 "accepted" => ReceiptStatus::Accepted,
                 "held" => ReceiptStatus::Held,
                 "answered" => ReceiptStatus::Answered,
+                "redacted" => ReceiptStatus::Redacted,
                 _ => return Err(odd("status")),
             },
             received_at: self.received_at,
@@ -188,6 +189,7 @@ fn status(status: ReceiptStatus) -> &'static str {
         ReceiptStatus::Accepted => "accepted",
         ReceiptStatus::Held => "held",
         ReceiptStatus::Answered => "answered",
+        ReceiptStatus::Redacted => "redacted",
     }
 }
 
@@ -310,7 +312,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         &warnings,
         &seqs as &[Option<i64>],
         &delivered,
-        &maybe(&|parcel| parcel.original.clone()) as &[Option<String>],
+        &maybe(&|parcel| parcel.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
         &text(&|parcel, _| parcel.body.clone()),
         &digests
     )

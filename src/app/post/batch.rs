@@ -89,11 +89,12 @@ impl Desk {
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
         let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for Parcel { envelope, .. } in parcels {
+        for parcel in parcels {
+            let envelope = &parcel.envelope;
             ids.insert(&envelope.id);
             if let Some(task) = envelope.reply_to.as_deref() {
                 ids.insert(task);
-                answered.insert((task, envelope.sender.as_str()));
+                answered.insert((task, parcel.speaker()));
             }
             hashed.extend(
                 envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
@@ -146,7 +147,7 @@ impl Desk {
             warnings.push(Warning::ReferenceHashMismatch);
         }
         let verdict = if parcel.verified.by == Voucher::Gateway {
-            self.own(parcel)?
+            self.own(parcel, now)?
         } else {
             pairing::judge(envelope, &self.answered(parcel), strict, now)?
         };
@@ -160,9 +161,10 @@ impl Desk {
         if verdict == Verdict::Closes
             && let Some(task) = envelope.reply_to.clone()
         {
-            let pair = (task.clone(), envelope.sender.clone());
+            let speaker = parcel.speaker().to_owned();
+            let pair = (task.clone(), speaker.clone());
             self.pairs.entry(pair).and_modify(|pair| pair.status = PairStatus::Closed);
-            self.closed.push((task, envelope.sender.clone(), envelope.id.clone()));
+            self.closed.push((task, speaker, envelope.id.clone()));
         }
         if envelope.kind == EnvelopeType::Task && parcel.way != Way::Keep {
             self.pair(parcel, &recipients);
@@ -184,13 +186,13 @@ impl Desk {
                 Way::Deliver => ReceiptStatus::Accepted,
                 Way::Hold => ReceiptStatus::Held,
                 Way::Keep => ReceiptStatus::Answered,
+                Way::Withhold => ReceiptStatus::Redacted,
             },
             received_at: now,
             seq,
-            delivered: if parcel.way == Way::Deliver {
-                i32::try_from(recipients.len()).unwrap_or(i32::MAX)
-            } else {
-                0
+            delivered: match parcel.way {
+                Way::Deliver => i32::try_from(recipients.len()).unwrap_or(i32::MAX),
+                Way::Hold | Way::Keep | Way::Withhold => 0,
             },
             effective_priority: parcel.effective,
             deadline: parcel.deadline,
@@ -199,8 +201,19 @@ impl Desk {
         })
     }
 
-    /// The gateway's own letters end what they end by other means; its answer at once stands or falls with what it answers.
-    fn own(&self, parcel: &Parcel) -> Result<Verdict, Refusal> {
+    /// The gateway's own letters end what they end by other means; its answer at once stands or falls with what it answers,
+    /// and what it made from an envelope with that one. When it hands on an answer, that ends the task that it is handed on
+    /// for; the answer itself has ended the gateway's own.
+    fn own(&self, parcel: &Parcel, now: Timestamp) -> Result<Verdict, Refusal> {
+        if let Some(original) = &parcel.original {
+            if !original.kept && !self.taken.contains(&original.id) {
+                return Err(Refusal::new(Code::ReplyMismatch, "What this was made from was not taken in."));
+            }
+            let task = parcel.envelope.reply_to.clone().filter(|_| parcel.envelope.kind.is_terminal());
+            let pair = task.and_then(|task| self.pairs.get(&(task, original.sender.clone())));
+            let waits = pair.is_some_and(|pair| pair.status_at(now) == PairStatus::Open);
+            return Ok(if waits { Verdict::Closes } else { Verdict::Plain });
+        }
         let asked = parcel.envelope.reply_to.as_ref();
         if parcel.way == Way::Keep && !asked.is_some_and(|asked| self.taken.contains(asked)) {
             return Err(Refusal::new(Code::ReplyMismatch, "What this answers was not taken in."));
@@ -239,7 +252,8 @@ impl Desk {
             return Ok(vec![envelope.recipient.clone()]);
         }
         let listeners = self.listeners.get(&envelope.recipient).map_or(&[][..], Vec::as_slice);
-        let others: Vec<String> = listeners.iter().filter(|one| **one != envelope.sender).cloned().collect();
+        let sender = parcel.speaker();
+        let others: Vec<String> = listeners.iter().filter(|one| one.as_str() != sender).cloned().collect();
         if others.is_empty() && envelope.kind == EnvelopeType::Task {
             let message = format!(
                 "Nobody listens to `{}`, so nobody would do the task. Subscribe first, or send it to somebody.",
