@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
 use entente_core::envelopes::pairing::{Pair, PairStatus};
-use entente_core::envelopes::receipt::ReceiptStatus;
-use entente_core::envelopes::{EnvelopeType, is_bus, letters};
+use entente_core::envelopes::receipt::{ReceiptStatus, Voucher};
+use entente_core::envelopes::{EnvelopeType, is_bus, letters, policy, read};
 use entente_core::keys::Scope;
 use entente_core::limits::TEXT_BYTES;
 use entente_core::refusal::{Code, Refusal};
@@ -19,7 +19,8 @@ use sqlx::PgConnection;
 use super::envelopes::{self, Kept};
 use super::mailboxes::{self, Item};
 use super::post::{self, Parcel, Put, Way};
-use super::{Caller, Ctx, Outcome, not_found, pairs, principals};
+use super::rulebook::{self, Rulebook};
+use super::{Caller, Ctx, Outcome, not_found, pairs, principals, redactions};
 
 /// A task that waits.
 #[derive(Debug, Clone)]
@@ -45,23 +46,21 @@ pub struct Decided {
     pub delivered: usize,
 }
 
-/// Holds back those that a person has to agree to first. What the server itself is asked it answers at once: it only ever
-/// tells what is there.
-pub(crate) async fn park(ctx: &Ctx, parcels: &mut [Parcel]) -> Outcome<()> {
-    for parcel in parcels {
-        // Without a look at who the recipient is, for nearly all.
-        if parcel.way != Way::Deliver || !parcel.envelope.requires.human_approval {
-            continue;
-        }
-        let recipient = &parcel.envelope.recipient;
-        let known = if is_bus(recipient) {
-            None
-        } else {
-            principals::find(&mut *ctx.pool.acquire().await?, recipient).await?
-        };
-        if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
-            parcel.way = Way::Hold;
-        }
+/// Holds back what a person has to agree to first. What the server itself is asked it answers at once, and is not asked about
+/// here: it only ever tells what is there.
+pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
+    // Without a look at who the recipient is, for nearly all.
+    if !parcel.envelope.requires.human_approval {
+        return Ok(());
+    }
+    let recipient = &parcel.envelope.recipient;
+    let known = if is_bus(recipient) {
+        None
+    } else {
+        principals::find(&mut *ctx.pool.acquire().await?, recipient).await?
+    };
+    if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
+        parcel.way = Way::Hold;
     }
     Ok(())
 }
@@ -117,6 +116,7 @@ pub async fn decide(
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
     }
+    let book = rulebook::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
     // In the order of the post: pairs, then mailboxes.
     let pairs = pairs::lock_task(&mut tx, id).await?;
@@ -135,7 +135,7 @@ pub async fn decide(
     let put = match decision {
         Decision::Approve => {
             pairs::agree(&mut tx, id, (by, now), reason).await?;
-            hand_out(ctx, &mut tx, &task, &held, now).await?
+            hand_out(ctx, &mut tx, &book, (&task, &held), now).await?
         }
         Decision::Decline => {
             let parcel = declined(ctx, &task, reason, now)?;
@@ -150,14 +150,25 @@ pub async fn decide(
     Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
 }
 
-/// Puts a task that was held into the mailboxes of those who are to do it.
+/// Puts a task that was held into the mailboxes of those who are to do it, or what the rules have them get instead: those
+/// that are in force now.
 async fn hand_out(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    task: &Kept,
-    held: &[Pair],
+    book: &Rulebook,
+    (task, held): (&Kept, &[Pair]),
     now: Timestamp,
 ) -> Outcome<Put> {
+    let envelope = read(task.body.as_bytes())?;
+    let passage = policy::judge(&book.rules, &envelope, task.receipt.verified.by == Voucher::Sig)?;
+    if !passage.redact.is_empty() {
+        let made = redactions::stand_in(ctx, &envelope, &task.receipt, &passage.redact, now)?;
+        let mut put = post::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
+        return match put.answers.pop() {
+            Some(Err(refused)) => Err(refused),
+            _ => Ok(put),
+        };
+    }
     let respondents: Vec<&str> = held.iter().map(|pair| pair.respondent.as_str()).collect();
     let ends = mailboxes::lock(conn, &mut HashSet::new(), &respondents, now).await?;
     let effective = task.receipt.effective_priority;
