@@ -68,8 +68,7 @@ pub async fn accept_all(
         judged.push(match prepare(ctx, caller, &book, bytes).await {
             Ok(prepared) => {
                 let count = prepared.len();
-                let reply =
-                    prepared.get(1).filter(|reply| reply.way == Way::Keep).map(|reply| reply.body.clone());
+                let reply = prepared.get(1).map(|reply| reply.body.clone());
                 parcels.extend(prepared);
                 Ok((count, reply))
             }
@@ -125,16 +124,17 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         warnings,
         original: None,
         way: Way::Deliver,
+        made: None,
         envelope,
     };
     note("taken in", &parcel.envelope);
     if parcel.envelope.recipient != settings.entity {
         approvals::park(ctx, &mut parcel).await?;
-        return redactions::instead(ctx, parcel, &passage.redact);
+        return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
-        return redactions::passed_back(ctx, book, parcel).await;
+        return Ok(vec![redactions::passed_back(ctx, book, parcel).await?]);
     }
     answered(ctx, caller, parcel).await
 }

@@ -89,6 +89,8 @@ pub struct Parcel {
     pub original: Option<Original>,
     /// What is done with it.
     pub way: Way,
+    /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
+    pub made: Option<Box<Parcel>>,
 }
 
 /// An envelope that the gateway made another one from.
@@ -136,6 +138,7 @@ impl Parcel {
             warnings,
             original: None,
             way: Way::Deliver,
+            made: None,
             envelope,
         })
     }

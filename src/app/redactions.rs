@@ -15,9 +15,9 @@ use super::{Ctx, Outcome, envelopes, pairs};
 
 /// An envelope, and what is handed on instead if something is left out. What waits for a person is handed on later
 /// (`approvals.rs`).
-pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outcome<Vec<Parcel>> {
+pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outcome<Parcel> {
     if without.is_empty() || parcel.way == Way::Hold {
-        return Ok(vec![parcel]);
+        return Ok(parcel);
     }
     let envelope = &parcel.envelope;
     let letter = Instead {
@@ -34,7 +34,8 @@ pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outc
         ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
     };
     parcel.way = Way::Withhold;
-    Ok(vec![parcel, made])
+    parcel.made = Some(Box::new(made));
+    Ok(parcel)
 }
 
 /// What is handed on instead of a task that was taken in before.
@@ -63,22 +64,22 @@ pub(crate) fn stand_in(
 
 /// What was sent to the gateway, and what is handed on of it when it answers what the gateway asked for somebody else: by the
 /// rules for the one who answers and the one who asked.
-pub(crate) async fn passed_back(ctx: &Ctx, book: &Rulebook, answer: Parcel) -> Outcome<Vec<Parcel>> {
+pub(crate) async fn passed_back(ctx: &Ctx, book: &Rulebook, answer: Parcel) -> Outcome<Parcel> {
     let envelope = &answer.envelope;
     let Some(asked) = envelope.reply_to.as_deref().filter(|_| envelope.kind != EnvelopeType::Event) else {
-        return Ok(vec![answer]);
+        return Ok(answer);
     };
     let mut conn = ctx.pool.acquire().await?;
     let entity = &ctx.settings.post.entity;
     let own = envelopes::load(&mut conn, asked).await?;
     let own = own.filter(|kept| kept.sender == *entity && kept.kind == EnvelopeType::Task);
-    let Some(original) = own.and_then(|kept| kept.original_id) else { return Ok(vec![answer]) };
+    let Some(original) = own.and_then(|kept| kept.original_id) else { return Ok(answer) };
     // Only from who was asked: the law of answers lets everybody else's pass, as what answers nothing.
     let asked_of = pairs::of(&mut conn, &[asked]).await?;
     let original = envelopes::load(&mut conn, &original).await?;
     let Some(original) = original.filter(|_| asked_of.iter().any(|pair| pair.respondent == envelope.sender))
     else {
-        return Ok(vec![answer]);
+        return Ok(answer);
     };
     let link = Envelope { recipient: original.sender.clone(), ..envelope.clone() };
     let passage = policy::judge(&book.rules, &link, answer.verified.by == Voucher::Sig)?;
@@ -94,5 +95,5 @@ pub(crate) async fn passed_back(ctx: &Ctx, book: &Rulebook, answer: Parcel) -> O
         original: Some(Original::of(envelope)),
         ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
     };
-    Ok(vec![answer, made])
+    Ok(Parcel { made: Some(Box::new(made)), ..answer })
 }

@@ -19,6 +19,15 @@ async fn queued(world: &World) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM webhook_deliveries").fetch_one(&world.ctx().pool).await.unwrap()
 }
 
+/// Has the transaction fail that takes in the task `envelope-poison`, after everything else was written.
+pub async fn trap(world: &World) {
+    let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
+        CREATE TRIGGER trap BEFORE INSERT ON aee_pairs FOR EACH ROW WHEN (new.task_id = 'envelope-poison')
+        EXECUTE FUNCTION trap();";
+    sqlx::raw_sql(trap).execute(&world.ctx().pool).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_lies_in_a_mailbox_is_sent_signed_and_in_its_order() {
     let (world, ada, bob) = two().await;
@@ -96,12 +105,7 @@ async fn what_was_rolled_back_is_not_sent() {
     let (world, ada, bob) = two().await;
     let receiver = Receiver::start().await;
     watch(&bob, "agent.bob", &receiver).await;
-    // The pair is written after the items were queued.
-    let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
-        CREATE TRIGGER trap BEFORE INSERT ON aee_pairs FOR EACH ROW WHEN (new.task_id = 'envelope-poison')
-        EXECUTE FUNCTION trap();";
-    sqlx::raw_sql(trap).execute(&world.ctx().pool).await.unwrap();
+    trap(&world).await;
     let sent = |id: &str| letter(&world, id, ("agent.ada", "agent.bob"));
     let poison = ada.post("/aee/envelopes", sent("envelope-poison")).await;
     assert!(poison.status >= 500, "{poison:?}");

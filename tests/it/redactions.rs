@@ -5,6 +5,7 @@ use entente_core::principals::Kind;
 
 use crate::envelopes::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};
+use crate::pushes::trap;
 
 /// A world with two agents, and a rule that leaves something out between them.
 async fn apart(more: Value) -> (World, Client, Client, Client) {
@@ -97,6 +98,24 @@ async fn the_answer_goes_by_the_rules_of_its_own_link() {
     let told = only(&ada, "agent.ada").await;
     assert_eq!((&told["payload"]["sum"], &told["payload"]["pin"]), (&json!(7), &Value::Null));
     ada.get("/aee/envelopes/envelope-r").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_handed_on_is_taken_in_with_the_original_or_not_at_all() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    trap(&world).await;
+    // The batch fails, and is done one by one.
+    let poison = secret(&world, "envelope-poison", "agent.bob");
+    let batch =
+        json!([secret(&world, "envelope-1", "agent.bob"), poison, secret(&world, "envelope-2", "agent.bob")]);
+    let reply = ada.post("/aee/envelopes/batch", batch).await.is(207);
+    assert_eq!((&reply["accepted"], reply["results"].as_array().unwrap().len()), (&json!(2), 3));
+    assert_eq!(reply["results"][2]["accepted"]["id"], "envelope-2");
+    let page = bob.get("/aee/mailboxes/agent.bob").await.ok();
+    let originals: Vec<&Value> =
+        page["items"].as_array().unwrap().iter().map(|item| &item["original_id"]).collect();
+    assert_eq!(originals, ["envelope-1", "envelope-2"]);
     world.end().await;
 }
 

@@ -47,10 +47,12 @@ pub(crate) async fn put(
     parcels: &[Parcel],
     now: Timestamp,
 ) -> Outcome<Put> {
-    let mut desk = Desk::prepare(conn, known, parcels, now).await?;
+    let all: Vec<&Parcel> =
+        parcels.iter().flat_map(|parcel| std::iter::once(parcel).chain(parcel.made.as_deref())).collect();
+    let mut desk = Desk::prepare(conn, known, &all, now).await?;
     let strict = ctx.settings.post.strict_references;
-    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(parcels.len());
-    for (index, parcel) in parcels.iter().enumerate() {
+    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(all.len());
+    for (index, parcel) in all.iter().enumerate() {
         let judged = desk.judge(parcel, (ctx.settings.strict, strict), now);
         if let Ok(receipt) = &judged {
             desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
@@ -62,7 +64,7 @@ pub(crate) async fn put(
     let rows: Vec<(&Parcel, &Receipt)> = desk
         .accepted
         .iter()
-        .filter_map(|index| Some((parcels.get(*index)?, receipts.get(*index)?.as_ref().ok()?)))
+        .filter_map(|index| Some((*all.get(*index)?, receipts.get(*index)?.as_ref().ok()?)))
         .collect();
     envelopes::insert(conn, &rows).await?;
     mailboxes::put(conn, &desk.items).await?;
@@ -73,18 +75,28 @@ pub(crate) async fn put(
     pairs::insert(conn, &desk.fresh, now).await?;
     pairs::close(conn, &desk.closed).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
-    Ok(Put {
-        answers: receipts.into_iter().map(|receipt| receipt.map_err(Into::into)).collect(),
-        touched: touched.into_iter().collect(),
-        pushed,
-    })
+    Ok(Put { answers: answers(parcels, receipts), touched: touched.into_iter().collect(), pushed })
+}
+
+/// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
+fn answers(parcels: &[Parcel], receipts: Vec<Result<Receipt, Refusal>>) -> Vec<Outcome<Receipt>> {
+    let mut receipts = receipts.into_iter();
+    let answer = |parcel: &Parcel| {
+        let own = receipts.next();
+        let made = parcel.made.as_ref().and_then(|_| receipts.next());
+        if let (Some(Ok(_)), Some(Err(refused))) = (&own, made) {
+            tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
+        }
+        own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
+    };
+    parcels.iter().map(answer).collect()
 }
 
 impl Desk {
     async fn prepare(
         conn: &mut PgConnection,
         known: &mut Known,
-        parcels: &[Parcel],
+        parcels: &[&Parcel],
         now: Timestamp,
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
