@@ -10,7 +10,7 @@ use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
 use entente_core::envelopes::pairing::{Pair, PairStatus};
 use entente_core::envelopes::receipt::{ReceiptStatus, Voucher};
-use entente_core::envelopes::{EnvelopeType, is_bus, letters, policy, read};
+use entente_core::envelopes::{EnvelopeType, is_bus, letters, policy, read, signing};
 use entente_core::keys::Scope;
 use entente_core::limits::TEXT_BYTES;
 use entente_core::refusal::{Code, Refusal};
@@ -20,7 +20,7 @@ use super::envelopes::{self, Kept};
 use super::mailboxes::{self, Item};
 use super::post::{self, Parcel, Put, Way};
 use super::rulebook::{self, Rulebook};
-use super::{Caller, Ctx, Outcome, not_found, pairs, principals, redactions};
+use super::{Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
 
 /// A task that waits.
 #[derive(Debug, Clone)]
@@ -150,8 +150,8 @@ pub async fn decide(
     Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
 }
 
-/// Puts a task that was held into the mailboxes of those who are to do it, or what the rules have them get instead: those
-/// that are in force now.
+/// Puts a task that was held into the mailboxes of those who are to do it, or what the rules have them get instead: the
+/// rules, and the key that signed it, are those of now.
 async fn hand_out(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -160,6 +160,12 @@ async fn hand_out(
     now: Timestamp,
 ) -> Outcome<Put> {
     let envelope = read(task.body.as_bytes())?;
+    if let Some(kid) = task.receipt.verified.kid.clone() {
+        let key = (task.sender.clone(), kid);
+        if !envelope_keys::still_in_force(conn, std::slice::from_ref(&key), now).await?.contains(&key) {
+            return Err(signing::wrong().into());
+        }
+    }
     let passage = policy::judge(&book.rules, &envelope, task.receipt.verified.by == Voucher::Sig)?;
     if !passage.redact.is_empty() {
         let made = redactions::stand_in(ctx, &envelope, &task.receipt, &passage.redact, now)?;

@@ -20,7 +20,8 @@ pub use self::threads::{Leaf, thread};
 use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
 use super::{
-    AppError, Caller, Ctx, Outcome, answers, approvals, mailboxes, not_found, pairs, redactions, refutations,
+    AppError, Caller, Ctx, Outcome, answers, approvals, envelope_keys, mailboxes, not_found, pairs,
+    redactions, refutations,
 };
 
 /// Envelopes that are taken in at once at the most.
@@ -97,7 +98,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     let now = ctx.now();
     let settings = &ctx.settings.post;
     // Before anything else is done with it (AEE §11.2).
-    let verified = verify(ctx, &envelope)?;
+    let verified = verify(ctx, &envelope).await?;
     vouch(ctx, caller, &envelope, &verified)?;
     purposes::admit(&envelope.purpose, &settings.tolerated)?;
     if let Some(sent_at) = envelope.sent_at {
@@ -106,9 +107,15 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
-    let passage = policy::judge(&book.rules, &envelope, verified.by == Voucher::Sig)?;
+    let signed = verified.by == Voucher::Sig;
+    let passage = policy::judge(&book.rules, &envelope, signed)?;
+    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
+        return Err(policy::unsigned().into());
+    }
     let misfit = book.fits(&envelope)?;
-    let effective = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let believed = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
+    let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
@@ -127,7 +134,6 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         made: None,
         envelope,
     };
-    note("taken in", &parcel.envelope);
     if parcel.envelope.recipient != settings.entity {
         approvals::park(ctx, &mut parcel).await?;
         return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
@@ -155,14 +161,15 @@ async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parc
     Ok(parcels)
 }
 
-fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
-    let Some(_sig) = Sig::read(&envelope.members)? else {
+async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
+    let Some(sig) = Sig::read(&envelope.members)? else {
         if ctx.settings.post.signatures == Signatures::Always {
             return Err(policy::unsigned().into());
         }
         return Ok(Verified { by: Voucher::Token, kid: None });
     };
-    Err(entente_core::envelopes::signing::wrong().into())
+    envelope_keys::verify(ctx, envelope, &sig).await?;
+    Ok(Verified { by: Voucher::Sig, kid: Some(sig.kid) })
 }
 
 /// `from` must be the caller's (AEE §11.5), or the envelope signed and the caller one who may pass on such.
