@@ -193,7 +193,7 @@ impl Server {
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
             quotas: Arc::new(Quotas::new(config.post.quotas)),
-            webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
             rulebook: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;

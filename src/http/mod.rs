@@ -6,6 +6,7 @@
 mod access;
 mod access_requests;
 mod agents;
+mod approvals;
 mod arbitration;
 mod asks;
 mod assignments;
@@ -183,6 +184,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     envelopes::routes(config);
     mailboxes::routes(config);
     threads::routes(config);
+    approvals::routes(config);
     buses::routes(config);
 }
 

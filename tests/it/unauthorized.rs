@@ -174,6 +174,7 @@ fn body(path: &str) -> Value {
             "to": "agent.stranger", "intent": "ops.x", "corr": "thread-theirs", "priority": "low", "payload": {},
         }),
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
+        "{envelope_id}" => json!({ "decision": "approve" }),
         "ack" => json!({ "up_to": 0 }),
         "jobs" => json!({ "agent": "talk" }),
         "workers" => json!({ "name": "theirs", "agents": ["talk"] }),

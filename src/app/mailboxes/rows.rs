@@ -8,7 +8,7 @@ use entente_core::envelopes::Priority;
 use sqlx::PgConnection;
 
 use super::{Ack, Letter, Mailbox};
-use crate::app::envelopes::load_all;
+use crate::app::envelopes::{Kept, load_all};
 use crate::app::post::Known;
 use crate::app::{Ctx, Outcome};
 use crate::feed::Touch;
@@ -36,6 +36,16 @@ impl Item {
     ) -> Self {
         let (entity, envelope_id) = (entity.to_owned(), envelope_id.to_owned());
         Self { entity, seq, envelope_id, effective, received_at }
+    }
+
+    /// What it is the item of.
+    pub fn envelope_id(&self) -> &str {
+        &self.envelope_id
+    }
+
+    /// As whoever reads the mailbox finds it.
+    pub fn letter(&self, envelope: Kept) -> Letter {
+        Letter { seq: self.seq, received_at: self.received_at, held_until: None, envelope }
     }
 
     /// When it is its turn.
