@@ -153,4 +153,8 @@ kinds! {
     JobObserved = "job.observed";
     /// An agent's version can run jobs, or was changed (house log).
     VersionRegistered = "agent.version_registered";
+    /// A bridge was set up or changed (house log).
+    BridgeSet = "bridge.set";
+    /// A bridge was taken away (house log).
+    BridgeRemoved = "bridge.removed";
 }

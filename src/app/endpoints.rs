@@ -24,7 +24,7 @@ use super::lines::Line;
 use super::visits::visit;
 use super::{Caller, Ctx, Outcome, idempotency, not_found, seats};
 
-pub(crate) use audience::{Audience, powers};
+pub(crate) use audience::{Audience, grants, powers};
 pub(crate) use retiring::retire;
 pub(crate) use rows::{Stored, find, sweep_removed};
 

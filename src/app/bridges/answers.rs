@@ -1,0 +1,134 @@
+//! What comes back of jobs that were tasks: their events as `stream`, their ends as `result` or `error`, from the entity that
+//! was asked. Each is written in the transaction that says that it was.
+
+use entente_core::bridges::{self as law, Jobs};
+use entente_core::canonical::sha256;
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::letters::Letter;
+use entente_core::envelopes::receipt::{Verified, Voucher};
+use entente_core::envelopes::{EnvelopeType, read};
+use entente_core::traces::Trace;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use super::carrying::{Carrier, STRETCH};
+use super::rows::{self, Carried, Open};
+use crate::app::Outcome;
+use crate::app::envelopes::{self, Kept};
+use crate::app::jobs::{self, Stored};
+use crate::app::post::{self, Parcel};
+
+/// Events of one job that are told of at once.
+const EVENTS: i64 = 64;
+
+/// Tells who asked what has become of their tasks.
+pub(super) async fn bring(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
+    let mut conn = carrier.ctx.pool.acquire().await?;
+    let news = rows::news(&mut conn, &carrier.kept.name, i64::from(STRETCH)).await?;
+    drop(conn);
+    for source in &news {
+        tell(carrier, bridge, source).await?;
+    }
+    Ok(news.len() as u64)
+}
+
+/// Tells of the next events of one job.
+async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
+    let (ctx, name) = (carrier.ctx, &carrier.kept.name);
+    let mut tx = ctx.pool.begin().await?;
+    let Some(open) = rows::lock(&mut tx, name, source).await? else { return Ok(()) };
+    let events = jobs::log::after(&mut tx, open.job_id, open.told, EVENTS).await?;
+    let Some(last) = events.last() else { return Ok(()) };
+    let goes_on = !last.is_terminal();
+    let now = ctx.now();
+    let mut parcels = Vec::new();
+    // A task that is no longer kept has nobody who could be told.
+    if let Some(task) = envelopes::load(&mut tx, source).await? {
+        for event in &events {
+            parcels.extend(letter(carrier, bridge, &task, &open, event, now, &mut tx).await?);
+        }
+    }
+    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
+    for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        // The task has its end already, or there is no mailbox to put it into.
+        tracing::debug!(bridge = name, error = %refused, "what became of a job was told to nobody");
+    }
+    rows::tell(&mut tx, name, source, last.job_seq, goes_on).await?;
+    tx.commit().await?;
+    put.announce(ctx);
+    Ok(())
+}
+
+/// What is told of an event, if anything, and was not told yet.
+async fn letter(
+    carrier: &Carrier<'_>,
+    bridge: &Jobs,
+    task: &Kept,
+    open: &Open,
+    event: &Stored,
+    now: Timestamp,
+    conn: &mut PgConnection,
+) -> Outcome<Option<Parcel>> {
+    let job = open.job_id.to_string();
+    let Some(said) = law::answer(&job, &event.type_, event.kind.as_deref(), &event.body)? else {
+        return Ok(None);
+    };
+    let source = format!("{job}/{}", event.job_seq);
+    let answer = parcel(carrier, bridge, task, said, (&source, event.ts), Some(&job))?;
+    let carried = Carried {
+        bridge: &carrier.kept.name,
+        source: &source,
+        target: &answer.envelope.id,
+        at: now,
+        job: None,
+    };
+    Ok(rows::carried(conn, &carried).await?.then_some(answer))
+}
+
+/// An envelope from the entity that was asked to who asked, under an id that is made of what it tells of. It is sent with
+/// the powers of the bridge's key, and judged as anybody's answer is.
+pub(super) fn parcel(
+    carrier: &Carrier<'_>,
+    bridge: &Jobs,
+    task: &Kept,
+    (kind, payload): (EnvelopeType, Value),
+    (source, at): (&str, Timestamp),
+    job: Option<&str>,
+) -> Outcome<Parcel> {
+    let id = law::envelope_id(&carrier.kept.salt, source, at);
+    let letter = Letter {
+        kind,
+        sender: &bridge.entity,
+        recipient: &task.sender,
+        purpose: &task.purpose,
+        corr: &task.corr,
+        // Only what ends a task says which (AEE §3).
+        reply_to: kind.is_terminal().then_some(task.id.as_str()),
+        priority: task.receipt.effective_priority,
+        payload,
+        trace: trace(task, &id),
+    };
+    let written = written(letter, &id, at, law::omitted("job_id", job.unwrap_or_default()))?;
+    let principal = Some(carrier.kept.created_by.clone());
+    Ok(Parcel { principal, verified: Verified { by: Voucher::Token, kid: None }, ..written })
+}
+
+/// An envelope that everybody can read who is as strict as this server: with what is said instead, where it is too large, too
+/// deep or would be no envelope.
+pub(super) fn written(letter: Letter<'_>, id: &str, at: Timestamp, instead: Value) -> Outcome<Parcel> {
+    if let Ok(envelope) = letter.clone().write_as(id.to_owned(), at) {
+        let whole = Parcel::own(envelope)?;
+        if read(whole.body.as_bytes()).is_ok() {
+            return Ok(whole);
+        }
+    }
+    Parcel::own(Letter { payload: instead, ..letter }.write_as(id.to_owned(), at)?)
+}
+
+/// The trace of the task, at a step that is made of the answer's id: written again, the answer is the same.
+fn trace(task: &Kept, id: &str) -> Option<Trace> {
+    let noted = read(task.body.as_bytes()).ok()?.trace?;
+    let trace_id = u128::from_str_radix(&noted.trace_id, 16).ok().filter(|_| noted.trace_id.len() == 32)?;
+    let span = sha256(id).first_chunk().map_or(1, |bytes| u64::from_be_bytes(*bytes));
+    Trace::new(trace_id, span.max(1), true)
+}
