@@ -11,6 +11,7 @@ mod arcp_sessions;
 mod asks;
 mod audits;
 mod batches;
+mod bridges;
 mod channels;
 mod checkpoints;
 mod cli;

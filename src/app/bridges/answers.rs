@@ -108,21 +108,21 @@ pub(super) fn parcel(
         payload,
         trace: trace(task, &id),
     };
-    let written = written(letter, &id, at, law::omitted("job_id", job.unwrap_or_default()))?;
+    let written = written(&letter, &id, at, law::omitted("job_id", job.unwrap_or_default()))?;
     let principal = Some(carrier.kept.created_by.clone());
     Ok(Parcel { principal, verified: Verified { by: Voucher::Token, kid: None }, ..written })
 }
 
 /// An envelope that everybody can read who is as strict as this server: with what is said instead, where it is too large, too
 /// deep or would be no envelope.
-pub(super) fn written(letter: Letter<'_>, id: &str, at: Timestamp, instead: Value) -> Outcome<Parcel> {
+pub(super) fn written(letter: &Letter<'_>, id: &str, at: Timestamp, instead: Value) -> Outcome<Parcel> {
     if let Ok(envelope) = letter.clone().write_as(id.to_owned(), at) {
         let whole = Parcel::own(envelope)?;
         if read(whole.body.as_bytes()).is_ok() {
             return Ok(whole);
         }
     }
-    Parcel::own(Letter { payload: instead, ..letter }.write_as(id.to_owned(), at)?)
+    Parcel::own(Letter { payload: instead, ..letter.clone() }.write_as(id.to_owned(), at)?)
 }
 
 /// The trace of the task, at a step that is made of the answer's id: written again, the answer is the same.

@@ -133,7 +133,7 @@ fn parcel(
         trace: None,
     };
     let instead = law::omitted("message_id", &message.id.to_string());
-    let parcel = written(letter, &id, message.created_at, instead)?;
+    let parcel = written(&letter, &id, message.created_at, instead)?;
     let deadline = message.expires_at.filter(|_| kind == EnvelopeType::Task);
     Ok(Parcel { deadline, original: Some(message.id.to_string()), ..parcel })
 }
