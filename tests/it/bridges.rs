@@ -68,6 +68,7 @@ async fn a_task_becomes_a_job_and_its_events_come_back() {
         { "kind": "progress", "body": { "current": 1, "total": 2 } },
         { "kind": "log", "body": { "level": "info", "message": "half-way" } },
     ]);
+    world.clock.advance(1);
     hand.events(&job, events).await.ok();
     world.carry().await;
     hand.tell(&job, "result", json!({ "result": { "backups": 3 } })).await.ok();
@@ -257,7 +258,7 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
     let client = world.client(wide["key"].as_str().unwrap());
     client.put("/aee/bridges/ops", good).await.ok();
     ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
-    admin.delete(&format!("/principals/service.narrow/keys/{}", wide["id"].as_str().unwrap())).await.ok();
+    admin.delete(&format!("/principals/service.narrow/keys/{}", wide["record"]["id"].as_str().unwrap())).await.ok();
     world.carry().await;
     assert!(hand.claim(1).await.is_empty(), "a revoked key does nothing any more");
     let shown = admin.get("/aee/bridges").await.ok();
