@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the recorded schema in .sqlx; `make sqlx` records it anew.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test unit clients check lint sqlx sqlx-check bless deny bench soak clean
+.PHONY: help setup run demo test unit clients check lint sqlx sqlx-check bless deny bench fuzz soak clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -49,8 +49,14 @@ bless: ## Write openapi/entente.json anew
 deny: ## Licences, advisories and sources of the dependencies (cargo install cargo-deny)
 	cargo deny check
 
-bench: setup ## Load runs beside PostgreSQL itself; the table goes to bench-results/
+bench: setup ## The law by itself, then load runs beside PostgreSQL; the tables go to bench-results/
+	cargo bench -p entente-core --bench law
 	cargo bench --bench load
+
+fuzz: ## A minute of random bytes for the reader of envelopes (cargo install cargo-fuzz)
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not there: cargo install cargo-fuzz"; exit 1; }
+	@# The sanitizers are unstable; this way the compiler that is pinned takes them.
+	RUSTC_BOOTSTRAP=1 cargo fuzz run envelope -- -max_total_time=60 -max_len=8192
 
 soak: setup ## The crash ledger for longer: 200 kills
 	ENTENTE_KILLS=200 cargo test --release --test it -- --nocapture ledger::

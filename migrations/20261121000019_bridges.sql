@@ -31,4 +31,5 @@ CREATE INDEX aee_bridged_by_age ON aee_bridged (at) WHERE NOT open;
 -- What was sent to a bus has no number there. It is read in the order of transactions, below the oldest one still under way.
 ALTER TABLE aee_envelopes ADD COLUMN xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint;
 
-CREATE INDEX aee_envelopes_on_buses ON aee_envelopes (recipient, xid, id) WHERE recipient LIKE 'bus.%';
+CREATE INDEX aee_envelopes_on_buses ON aee_envelopes (recipient, xid, id)
+    WHERE recipient LIKE 'bus.%' AND status = 'accepted';

@@ -5,6 +5,7 @@
 
 pub mod credentials;
 mod post;
+mod quotas;
 mod sessions;
 pub mod templates;
 

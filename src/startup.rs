@@ -24,7 +24,7 @@ use crate::app::jobs::Works;
 use crate::app::post::Post;
 use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
-use crate::app::{AppError, Ctx, Grants, Settings, WebhookSettings, Webhooks, keys, server_keys};
+use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
 use crate::background;
 use crate::background::bridging::Bridging;
 use crate::background::deliver::Courier;
@@ -165,8 +165,8 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
-        let address = config.bind;
-        let listener = TcpListener::bind(address).map_err(|source| StartError::Bind { address, source })?;
+        let unbound = |source| StartError::Bind { address: config.bind, source };
+        let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         // Of messages, of jobs and of envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
@@ -195,7 +195,9 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
+            quotas: Arc::new(Quotas::new(config.post.quotas)),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            rulebook: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));
@@ -207,19 +209,17 @@ impl Server {
         if background {
             background::start(&ctx, node, &courier, &database_up, &tasks);
         }
-        let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
-        let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
-        let spans = spans.transpose()?.map(Arc::new);
+        let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, &sending, &tasks);
         let bridging = Arc::new(Bridging::new(&ctx, &writers.0, &writers.1));
         if background {
             tasks.spawn("bridges", Arc::clone(&bridging).drive(tasks.stopping().clone()));
         }
+        let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
-        let unbound = |source| StartError::Bind { address, source };
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
         let (address, http) = listen(&config, listener, shared.clone(), &tasks).map_err(unbound)?;
@@ -266,6 +266,12 @@ impl Server {
         }
         info!("stopped");
     }
+}
+
+/// Where requests are measured, if a collector is to hear of them.
+fn spans(config: &Config, ctx: &Ctx) -> Result<Option<Arc<Spans>>, SpansError> {
+    let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
+    Ok(spans.transpose()?.map(Arc::new))
 }
 
 /// What is there before the first request: the right time, the keys that changed, those that were given along.
@@ -326,6 +332,7 @@ fn share(
         limits: Limits {
             rate_per_second: config.rate_per_second,
             max_body_bytes: config.max_body_bytes,
+            tls_terminated: config.credentials.tls_terminated,
             max_streams_per_key: config.max_streams_per_key,
             ping: config.ping,
             refused_subscribe_hold: config.refused_subscribe_hold,

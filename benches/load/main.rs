@@ -13,6 +13,7 @@
 
 mod client;
 mod jobs;
+mod post;
 mod report;
 mod scenes;
 mod sessions;
@@ -57,6 +58,10 @@ async fn run(wanted: &[String]) {
     }
     if picked("sessions") {
         sessions::submit(&stage, &mut report).await;
+    }
+    if picked("post") {
+        post::signed(&stage, &mut report).await;
+        post::fan_out(&stage, &mut report).await;
     }
     if picked("r6") {
         scenes::features(&stage, &mut report).await;

@@ -10,7 +10,7 @@ use super::stage::{KEY, Process, Stage, fdatasync};
 use super::{ROUNDS, SPELL};
 
 /// Sends to some channels from `clients` at once, each message with these headers, and checks what came of it.
-async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent: bool) -> Load {
+pub async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent: bool) -> Load {
     let (to, count) = (channels.to_vec(), channels.len());
     let run: u32 = rand();
     let load = closed(stage.server.address, clients, SPELL, move |client, n| {

@@ -80,7 +80,7 @@ pub async fn submit(stage: &Stage, report: &mut Report) {
     millis.sort_by(f64::total_cmp);
     let (p50, p99) = (millis[SUBMITS / 2], millis[SUBMITS * 99 / 100]);
     let detail = format!("from `job.submit` to `job.accepted`, one session, one at a time; p99 {p99:.1} ms");
-    report.add("Submit over WebSocket", format!("p50 {p50:.2} ms"), "< 5 ms", p50 < 5.0, detail);
+    report.add("Submit over WebSocket", format!("p50 {p50:.2} ms"), "< 2 ms", p50 < 2.0, detail);
 }
 
 /// Memory of a session that is open and does nothing.

@@ -169,8 +169,17 @@ impl Stage {
 
     /// A request with a body, answered with its body.
     pub async fn post(&self, path: &str, body: &Value) -> Value {
+        self.ask("POST", path, body).await
+    }
+
+    /// As [`Self::post`], for what is there afterwards however often it is said.
+    pub async fn put(&self, path: &str, body: &Value) -> Value {
+        self.ask("PUT", path, body).await
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut connection = Connection::open(self.server.address).await.unwrap();
-        let bytes = request("POST", &format!("/api/v1{path}"), KEY, "", &body.to_string());
+        let bytes = request(method, &format!("/api/v1{path}"), KEY, "", &body.to_string());
         let (status, body) = connection.exchange(&bytes).await.unwrap();
         assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&body));
         serde_json::from_slice(&body).unwrap()

@@ -3,7 +3,8 @@
 //! An envelope is read once, strictly, into what the gateway needs of it; the bytes it came in are what is kept and handed
 //! on (AEE §6.7). Breaking a MUST is a refusal that names every fault at once, breaking a SHOULD a [`Warning`]. How one is
 //! signed is `signing.rs`, how a reply finds its task `pairing.rs`, when one is too old `window.rs`, which names are whose
-//! `purposes.rs`, what may cross a boundary `policy.rs`. Who may send and to whom it goes is the server's.
+//! `purposes.rs`, what may cross a boundary `policy.rs`, how many one sender may send `quotas.rs`, and over which
+//! connection unsigned `transport.rs`. Who may send and to whom it goes is the server's.
 
 pub mod check;
 pub mod letters;
@@ -11,8 +12,11 @@ pub mod logs;
 pub mod pairing;
 pub mod policy;
 pub mod purposes;
+pub mod quotas;
 pub mod receipt;
+pub mod schemas;
 pub mod signing;
+pub mod transport;
 pub mod warnings;
 pub mod window;
 

@@ -129,6 +129,14 @@ kinds! {
     CheckpointCreated = "log.checkpoint.created";
     /// A checkpoint was anchored outside (house log).
     CheckpointAnchored = "log.checkpoint.anchored";
+    /// A rule of what may pass between whom was set (house log, AEE §11.5).
+    EnvelopeRuleSet = "envelope.rule_set";
+    /// A rule was taken away (house log).
+    EnvelopeRuleRemoved = "envelope.rule_removed";
+    /// A schema of payloads was published (house log, AEE §9.3).
+    EnvelopeSchemaPublished = "envelope.schema_published";
+    /// A schema of payloads was taken back (house log).
+    EnvelopeSchemaWithdrawn = "envelope.schema_withdrawn";
     /// A receiver of webhooks was set up (house log).
     EndpointCreated = "webhook.created";
     /// A receiver of webhooks was changed (house log).
@@ -151,6 +159,10 @@ kinds! {
     JobLeaseExpired = "job.lease_expired";
     /// Somebody asked to follow a job; `decision` says what came of it (house log, ARCP §14).
     JobObserved = "job.observed";
+    /// A key was registered to sign envelopes with (house log, AEE §11.2).
+    EnvelopeKeyRegistered = "envelope.key_registered";
+    /// A key signs no envelopes any more (house log, AEE §11.2).
+    EnvelopeKeyRevoked = "envelope.key_revoked";
     /// An agent's version can run jobs, or was changed (house log).
     VersionRegistered = "agent.version_registered";
     /// A bridge was set up or changed (house log).

@@ -23,6 +23,7 @@ pub mod clock;
 pub mod credentials;
 pub mod cursors;
 pub mod egress;
+pub mod envelope_keys;
 pub mod envelopes;
 pub mod events;
 pub mod export;

@@ -65,5 +65,7 @@ pub const LIST_ITEMS: usize = 200;
 pub const AUTHORITY_BYTES: usize = 32 * 1024;
 /// Ed25519 keys that one agent has in its life: all of them are shown with each identity.
 pub const IDENTITY_KEYS: usize = 1_000;
+/// Keys that one entity signs envelopes with in its life: a new one is compared with all of them, and they are one page.
+pub const ENVELOPE_KEYS: usize = 1_000;
 /// Bytes of the receipt that anchors a checkpoint outside: time-stamping services need a few KiB.
 pub const ANCHOR_BYTES: usize = 64 * 1024;

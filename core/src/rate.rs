@@ -1,7 +1,11 @@
 //! The rate of one key: a token bucket kept as a single moment (the generic cell rate algorithm).
 //!
 //! The moment is when the bucket will be full again. A request moves it one interval ahead; one that would move it
-//! further than the burst allows is refused. Keeping the moment is the server's business (`src/http/caller.rs`).
+//! further than the burst allows is refused. Keeping the moment is the server's business (`src/http/caller.rs`). The rates of
+//! envelopes are kept the same way, by the minute (`envelopes/quotas.rs`).
+
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// A key's allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +36,19 @@ pub enum Verdict {
 /// Judges one request at `now` (nanoseconds on any steady clock) given the kept moment.
 #[must_use]
 pub fn judge(allowance: Allowance, full_at: u64, now: u64) -> Verdict {
+    paced(SECOND, allowance.per_second, allowance.burst, full_at, now)
+}
+
+/// As [`judge`], where so many may come in each minute, and all of them at once after a minute's pause.
+#[must_use]
+pub fn judge_minutely(per_minute: u32, full_at: u64, now: u64) -> Verdict {
+    paced(60 * SECOND, per_minute, per_minute, full_at, now)
+}
+
+fn paced(span: u64, most: u32, burst: u32, full_at: u64, now: u64) -> Verdict {
     // Rounded up: an allowance is a maximum, and a shorter interval would let a little more pass.
-    let interval = 1_000_000_000_u64.div_ceil(u64::from(allowance.per_second.max(1)));
-    let capacity = interval.saturating_mul(u64::from(allowance.burst.max(1)));
+    let interval = span.div_ceil(u64::from(most.max(1)));
+    let capacity = interval.saturating_mul(u64::from(burst.max(1)));
     let next = full_at.max(now).saturating_add(interval);
     let ahead = next - now;
     if ahead > capacity {

@@ -73,7 +73,7 @@ codes! {
     DuplicateName = "duplicate_name";
     /// The agent's id belongs to another principal.
     AlreadyRegistered = "already_registered";
-    /// The principal exists already.
+    /// It exists already: a principal, or another key under this name.
     AlreadyExists = "already_exists";
     /// Another agent has the task, or a later claim than the one named; take another task.
     ClaimConflict = "claim_conflict";
@@ -208,19 +208,55 @@ impl Code {
 }
 
 /// One thing that is wrong in a body: where, what kind of fault, and what would be right.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "ShownError")]
 pub struct FieldError {
+    /// The kind of fault, a stable word such as `missing` or `too_long`.
+    pub kind: String,
+    /// Where: `["body", "payload"]`.
+    pub loc: Vec<String>,
+    /// What is wrong and what would be right.
+    pub msg: String,
+}
+
+/// A [`FieldError`] as it is written: its place twice, because its readers know one form or the other.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = FieldError)]
+struct ShownError {
     /// The kind of fault, a stable word such as `missing` or `too_long`.
     #[serde(rename = "type")]
     #[schema(example = "missing")]
-    pub kind: String,
+    kind: String,
     /// Where: `["body", "payload"]`.
     #[schema(example = json!(["body", "payload"]))]
-    pub loc: Vec<String>,
+    loc: Vec<String>,
+    /// Where in the body, as a JSON Pointer (RFC 6901); not there when it is elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "/payload")]
+    pointer: Option<String>,
     /// What is wrong and what would be right.
     #[schema(example = "the payload must be a JSON object")]
-    pub msg: String,
+    msg: String,
 }
+
+impl From<FieldError> for ShownError {
+    fn from(error: FieldError) -> Self {
+        let FieldError { kind, loc, msg } = error;
+        let pointer = loc.split_first().filter(|(first, _)| *first == "body").map(|(_, parts)| {
+            let parts = parts.iter().map(|part| part.replace('~', "~0").replace('/', "~1"));
+            parts.fold(String::new(), |pointer, part| pointer + "/" + &part)
+        });
+        Self { kind, loc, pointer, msg }
+    }
+}
+
+impl utoipa::PartialSchema for FieldError {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        ShownError::schema()
+    }
+}
+
+impl utoipa::ToSchema for FieldError {}
 
 /// A refusal: a code for programs, a message for people, and where in the request the fault lies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -237,6 +273,8 @@ pub struct Refusal {
     pub current_version: Option<i64>,
     /// The lease that is in the way, on a [`Code::LeaseHeld`].
     pub existing_lease: Option<Box<Lease>>,
+    /// Seconds after which it is worth trying again, on a [`Code::RateLimited`] of the law's own.
+    pub retry_after_seconds: Option<u64>,
     /// The first receipt, on a [`Code::DuplicateId`] of the same envelope.
     pub receipt: Option<Box<Receipt>>,
 }
@@ -250,6 +288,7 @@ impl Refusal {
             errors: Vec::new(),
             current_version: None,
             existing_lease: None,
+            retry_after_seconds: None,
             receipt: None,
         }
     }

@@ -177,11 +177,16 @@ async fn may(
             let mailbox = mailboxes::find(conn, entity).await?;
             Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.last_seq)))
         }
-        Bridge::Export(Export { channel_id, .. }) => {
+        Bridge::Export(Export { channel_id, to, .. }) => {
             caller.require(Scope::ChannelsRead)?;
             caller.require(Scope::MailWrite)?;
             let visit = visit(conn, caller, *channel_id, now).await?;
             visit.viewer(caller, ctx.settings.strict).require(&visit.channel)?;
+            if *to == ctx.settings.post.entity {
+                let message =
+                    "The server itself has nothing to do with what is said there. Send it to somebody else.";
+                return Err(Refusal::field(Code::Unprocessable, "to", "server", message).into());
+            }
             Ok(Place::number(visit.channel.message_count))
         }
     }

@@ -18,7 +18,8 @@ pub use self::rows::Kept;
 pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Parcel, Post, Signatures, Way};
-use super::{AppError, Caller, Ctx, Outcome, mailboxes, not_found, pairs};
+use super::rulebook::{self, Rulebook};
+use super::{AppError, Caller, Ctx, Outcome, answers, mailboxes, not_found, pairs, refutations};
 
 /// Envelopes that are taken in at once at the most.
 pub const BATCH: usize = 100;
@@ -58,10 +59,11 @@ pub async fn accept_all(
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
+    let book = rulebook::latest(ctx).await?;
     let mut parcels = Vec::with_capacity(all.len());
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
-        judged.push(match prepare(ctx, caller, bytes) {
+        judged.push(match prepare(ctx, caller, &book, bytes).await {
             Ok(prepared) => {
                 let count = prepared.len();
                 let reply = prepared.get(1).map(|reply| reply.body.clone());
@@ -88,7 +90,7 @@ pub async fn accept_all(
 
 /// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
 /// it, if it is the server that was asked.
-fn prepare(ctx: &Ctx, caller: &Caller, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
+async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
     let envelope = read(bytes)?;
     let now = ctx.now();
     let settings = &ctx.settings.post;
@@ -102,15 +104,20 @@ fn prepare(ctx: &Ctx, caller: &Caller, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
         let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
+    let passage = policy::judge(&book.rules, &envelope, verified.by == Voucher::Sig)?;
+    let misfit = book.fits(&envelope)?;
+    let effective = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
+    warnings.extend(misfit);
+    warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
     let body = String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| not_found("envelope"))?;
     let mut parcel = Parcel {
         body,
         principal: Some(caller.principal().to_owned()),
         verified,
-        effective: envelope.priority,
+        effective,
         deadline,
         warnings,
         original: None,
@@ -125,17 +132,36 @@ fn prepare(ctx: &Ctx, caller: &Caller, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
     if parcel.envelope.kind != EnvelopeType::Task {
         return Ok(vec![parcel]);
     }
-    let (kind, payload) = answer(&parcel.envelope);
-    let mut letter = letters::Letter::answering(&parcel.envelope, &settings.entity, kind, payload);
-    letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
-    let mut reply = Parcel::own(letter.write(now, &*ctx.chance)?)?;
-    reply.way = Way::Keep;
-    Ok(vec![parcel, reply])
+    answered(ctx, caller, parcel).await
 }
 
-fn answer(asked: &Envelope) -> (EnvelopeType, serde_json::Value) {
-    let message = format!("This server has no answer to `{}`.", asked.purpose);
-    (EnvelopeType::Error, letters::failure("E_INTENT_UNSUPPORTED", &message, false))
+/// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
+pub(crate) fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Vec<Parcel>> {
+    let envelope = &parcel.envelope;
+    let passage = policy::judge(&book.rules, envelope, parcel.verified.by == Voucher::Sig)?;
+    let mut warnings = parcel.warnings.clone();
+    warnings.extend(book.fits(envelope)?);
+    let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
+    warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
+    let way = if envelope.recipient == ctx.settings.post.entity { Way::Keep } else { parcel.way };
+    note("carried", envelope);
+    Ok(vec![Parcel { effective, warnings, way, ..parcel }])
+}
+
+/// A task for the server with its answer, and with what others have to hear of it.
+async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parcel>> {
+    let entity = &ctx.settings.post.entity;
+    let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
+    let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
+    letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
+    let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
+    reply.way = Way::Keep;
+    let id = asked.envelope.id.clone();
+    let mut parcels = vec![asked, reply];
+    for notice in answer.notices {
+        parcels.push(Parcel { original: Some(id.clone()), ..Parcel::own(notice)? });
+    }
+    Ok(parcels)
 }
 
 fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
@@ -246,6 +272,7 @@ pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let gone = rows::delete(&mut tx, before, limit).await?;
     mailboxes::forget(&mut tx, &gone).await?;
     pairs::forget(&mut tx, &gone).await?;
+    refutations::forget(&mut tx, &gone).await?;
     tx.commit().await?;
     Ok(gone.len() as u64)
 }

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_requests;
 pub mod agents;
+pub mod answers;
 pub mod arbitration;
 pub mod asks;
 pub mod assignments;
@@ -23,6 +24,8 @@ pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
 pub mod endpoints;
+pub mod envelope_keys;
+pub mod envelope_logs;
 pub mod envelopes;
 pub mod events;
 pub mod exports;
@@ -46,9 +49,14 @@ pub mod plans;
 pub mod post;
 pub mod principals;
 pub mod proofs;
+pub mod quotas;
 pub mod receipts;
+pub mod refutations;
 pub mod replays;
 mod rounds;
+pub mod rulebook;
+pub mod rules;
+pub mod schemas;
 pub mod seats;
 pub mod seeds;
 pub mod sends;
@@ -77,6 +85,7 @@ use crate::telemetry::Metrics;
 pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use credentials::Provisioners;
 pub use heartbeats::Beats;
+pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
 pub use visits::Homes;
@@ -134,8 +143,12 @@ pub struct Ctx {
     pub turns: Arc<Turns>,
     /// What all that has to do with webhooks shares.
     pub webhooks: Arc<Webhooks>,
+    /// What senders of envelopes have spent of their priorities.
+    pub quotas: Arc<Quotas>,
     /// Who makes credentials for jobs.
     pub provisioners: Arc<Provisioners>,
+    /// What is remembered of the rules and schemas of envelopes.
+    pub rulebook: Arc<rulebook::Shelf>,
 }
 
 /// Why a deed was not done.

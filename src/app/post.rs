@@ -10,6 +10,7 @@ use std::time::Duration;
 use entente_core::canonical::{Digest, sha256};
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::purposes::Pattern;
+use entente_core::envelopes::quotas::Rates;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning};
@@ -59,6 +60,8 @@ pub struct PostSettings {
     pub tolerated: Vec<Pattern>,
     /// Whether a reference's wrong hash is refused; else it is a warning.
     pub strict_references: bool,
+    /// How pressing each sender may be.
+    pub quotas: Rates,
     /// The person who agrees to tasks that need one; anybody who is a person when there is none.
     pub approver: Option<String>,
 }

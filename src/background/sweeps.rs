@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelopes, heartbeats,
-    idempotency, jobs, keys, leases, pairs, pending, sessions, tasks, workers,
+    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, pairs, pending, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -59,6 +59,8 @@ pub enum Sweep {
     Credentials,
     /// Sessions whose window is over.
     Sessions,
+    /// Log lines of envelopes that were kept for long enough.
+    EnvelopeLogs,
     /// Envelopes' tasks whose time has run out.
     Pairs,
     /// Envelopes that are older than they are kept.
@@ -67,7 +69,7 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -87,6 +89,7 @@ impl Sweep {
         Self::Webhooks,
         Self::Credentials,
         Self::Sessions,
+        Self::EnvelopeLogs,
         Self::Pairs,
         Self::Envelopes,
     ];
@@ -114,6 +117,7 @@ impl Sweep {
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
+            Self::EnvelopeLogs => "envelope_logs",
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
         }
@@ -132,7 +136,12 @@ impl Sweep {
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
-            Self::Idempotency | Self::JobKeys | Self::Workers | Self::Checkpoints | Self::Envelopes => 240,
+            Self::Idempotency
+            | Self::JobKeys
+            | Self::Workers
+            | Self::Checkpoints
+            | Self::EnvelopeLogs
+            | Self::Envelopes => 240,
         }
     }
 
@@ -161,6 +170,7 @@ impl Sweep {
             Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
             Self::Credentials => credentials::tidy(ctx, BATCH).await,
             Self::Sessions => sessions::forget(ctx, BATCH).await,
+            Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
         };

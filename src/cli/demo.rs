@@ -1,8 +1,10 @@
 //! `entente demo`: the whole story end to end, on a server of its own, over real HTTP; a transcript to read, and an exit
 //! status that says whether everything went as it should. It uses nothing that a client could not. How they share out
-//! work is `demo/work.rs`, what jobs may do and how they are followed `demo/jobs.rs`.
+//! work is `demo/work.rs`, what jobs may do and how they are followed `demo/jobs.rs`, what goes by post
+//! `demo/post.rs`.
 
 mod jobs;
+mod post;
 mod work;
 
 use std::io::{self, Write as _};
@@ -128,7 +130,8 @@ async fn story(root: &Api) -> Done {
     stage.webhook().await?;
     stage.proof().await?;
     stage.budget().await?;
-    stage.streamed().await
+    stage.streamed().await?;
+    stage.post().await
 }
 
 impl Stage {

@@ -6,6 +6,7 @@ mod channels;
 mod checkpoints;
 mod database;
 mod demo;
+mod envelopes;
 mod intents;
 mod jobs;
 mod keys;
@@ -15,6 +16,7 @@ mod output;
 mod principals;
 mod remote;
 mod run;
+mod schemas;
 mod stdio;
 mod tail;
 mod tasks;
@@ -69,12 +71,16 @@ enum Command {
     #[command(name = "job")]
     Jobs(jobs::Jobs),
     Worker(worker::Worker),
+    #[command(name = "envelope")]
+    Envelopes(envelopes::Envelopes),
     Send(messages::Send),
     Ask(messages::Ask),
     Reply(messages::Reply),
     Messages(messages::Messages),
     Tail(tail::Tail),
     Trace(traces::Trace),
+    #[command(name = "schema")]
+    Schemas(schemas::Schemas),
     #[command(name = "webhook")]
     Webhooks(webhooks::Webhooks),
     Verify(verify::Verify),
@@ -122,12 +128,14 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Tasks(tasks) => tasks.run().await,
         Command::Jobs(jobs) => jobs.run().await,
         Command::Worker(worker) => worker.run().await,
+        Command::Envelopes(envelopes) => envelopes.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,
         Command::Reply(reply) => reply.run().await,
         Command::Messages(messages) => messages.run().await,
         Command::Tail(tail) => tail.run().await,
         Command::Trace(trace) => trace.run().await,
+        Command::Schemas(schemas) => schemas.run().await,
         Command::Webhooks(webhooks) => webhooks.run().await,
         Command::Verify(verify) => verify.run(),
         Command::Openapi => verify::openapi(),

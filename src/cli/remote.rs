@@ -202,9 +202,24 @@ impl Api {
         self.act(Method::POST, path, body).await
     }
 
+    /// POST of a JSON text, byte for byte: what is signed must not be written anew.
+    pub(super) async fn post_text(&self, path: &str, text: Vec<u8>) -> Result<Value, Failure> {
+        let request = self.request(Method::POST, path).header("Content-Type", "application/json");
+        self.body(request.body(text)).await
+    }
+
     /// POST, done once however often it is sent with the same key.
     pub(super) async fn post_once(&self, path: &str, body: &Value, once: &str) -> Result<Value, Failure> {
         self.body(self.request(Method::POST, path).header("Idempotency-Key", once).json(body)).await
+    }
+
+    /// PUT of what is sent as it was written.
+    pub(super) async fn put<T: DeserializeOwned + Default>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<T, Failure> {
+        self.body(self.request(Method::PUT, path).json(body)).await
     }
 
     /// DELETE.

@@ -26,7 +26,11 @@ pub(super) struct Verify {
     json: bool,
 }
 
-fn read_key(text: &str) -> Result<PublicKey, String> {
+/// Reads a public key that is given as an argument.
+///
+/// # Errors
+/// The text is none.
+pub(super) fn read_key(text: &str) -> Result<PublicKey, String> {
     let key = PublicKey::of_did(text).or_else(|_no| PublicKey::parse(text));
     key.map_err(|e| format!("{e}; it begins with `did:key:z6Mk` or with `ed25519:`"))
 }

@@ -49,6 +49,7 @@ impl Reader<'_> {
             relays: self.relays("ENTENTE_AEE_RELAYS"),
             tolerated: self.tolerated("ENTENTE_AEE_TOLERATED_INTENTS"),
             strict_references,
+            quotas: self.quotas(),
             approver: self.text("ENTENTE_AEE_APPROVER"),
         }
     }

@@ -43,17 +43,31 @@ impl<T> Body<T> {
     /// # Errors
     /// The key cannot be used.
     pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
-        let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
-        // A key that is no text is refused with the same words as one with strange characters.
-        let key = key.to_str().unwrap_or("\u{0}");
-        let operation = format!("{} {}", request.method(), request.path());
-        Ok(Some(Idempotency::new(key, &operation, &self.bytes)?))
+        once(request, &self.bytes)
     }
+}
+
+fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Problem> {
+    let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
+    // A key that is no text is refused with the same words as one with strange characters.
+    let key = key.to_str().unwrap_or("\u{0}");
+    let operation = format!("{} {}", request.method(), request.path());
+    Ok(Some(Idempotency::new(key, &operation, bytes)?))
 }
 
 /// A body as it came.
 #[derive(Debug)]
 pub struct Raw(pub Bytes);
+
+impl Raw {
+    /// As [`Body::once`].
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+        once(request, &self.0)
+    }
+}
 
 impl FromRequest for Raw {
     type Error = Problem;

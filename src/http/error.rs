@@ -41,7 +41,8 @@ impl fmt::Display for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal: Box::new(refusal), retry_after: None, allow: None, request_id: String::new() }
+        let retry_after = refusal.retry_after_seconds;
+        Self { refusal: Box::new(refusal), retry_after, allow: None, request_id: String::new() }
     }
 }
 

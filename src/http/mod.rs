@@ -19,9 +19,12 @@ mod caller;
 mod channels;
 mod checkpoints;
 mod claims;
+mod conformance;
 mod connections;
 mod credentials;
 mod deliveries;
+mod envelope_keys;
+mod envelope_logs;
 mod envelopes;
 pub mod error;
 mod events;
@@ -44,12 +47,15 @@ mod plan_verbs;
 mod plans;
 mod principals;
 mod reports;
+mod rules;
+mod schemas;
 mod streams;
 mod subscriptions;
 mod task_verbs;
 mod tasks;
 mod threads;
 mod traces;
+mod transport;
 mod wire;
 mod workers;
 
@@ -83,6 +89,8 @@ pub struct Limits {
     pub rate_per_second: u32,
     /// Bytes of a body.
     pub max_body_bytes: usize,
+    /// Whether a proxy in front ends TLS.
+    pub tls_terminated: bool,
     /// Open streams and waiting requests per key.
     pub max_streams_per_key: usize,
     /// How often a silent stream gets a comment.
@@ -165,8 +173,13 @@ fn api(config: &mut ServiceConfig<'_>) {
     principals::routes(config);
     keys::routes(config);
     credentials::routes(config);
+    envelope_keys::routes(config);
+    envelope_logs::routes(config);
     audit::routes(config);
     workers::routes(config);
+    rules::routes(config);
+    schemas::routes(config);
+    conformance::routes(config);
     inventory::routes(config);
     envelopes::routes(config);
     mailboxes::routes(config);

@@ -1,5 +1,7 @@
 //! The command line, run as people run it: the program as a process.
 
+mod envelopes;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -226,4 +228,27 @@ fn errors_say_what_to_do() {
     let open = run(None, "", &["dev", "--bind", "0.0.0.0:0", "--seed", "service:a=b"]);
     assert!(complaint(&open).contains("seeded keys are for local use"), "{}", complaint(&open));
     assert_eq!(open.status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_go_into_a_directory_and_back() {
+    let world = World::start().await;
+    let from = world.any();
+    let schema = "{\"title\":\"a check\",  \"maximum\":1e2}";
+    let path = "/aee/schemas/intents/ops.check.task.schema.json";
+    from.send("PUT", path, Some(schema.to_owned())).await.ok();
+    let directory = scratch("schemas");
+    let place = directory.to_str().unwrap().to_owned();
+    let other = World::start().await;
+    let commands = [(&world, vec!["schema", "export", &place]), (&other, vec!["schema", "import", &place])];
+    for (world, arguments) in commands {
+        let output = tokio::task::block_in_place(|| run(Some(world), ANY, &arguments));
+        assert!(output.status.success(), "{}", complaint(&output));
+        assert!(text(&output).starts_with("1 schemas"), "{}", text(&output));
+    }
+    assert_eq!(other.any().get(path).await.text, schema);
+    assert!(directory.join("envelope/aee-v1.schema.json").exists());
+    std::fs::remove_dir_all(directory).unwrap();
+    other.end().await;
+    world.end().await;
 }

@@ -1,4 +1,4 @@
-//! The crash ledger: clients send, streams follow, a poller polls and webhooks are received while the server and its
+//! The crash ledger: clients send messages and envelopes, streams follow, pollers poll and webhooks are received while the server and its
 //! PostgreSQL are killed with SIGKILL again and again. Afterwards what was acknowledged is there: once, in order, and
 //! everybody heard all of it; receivers of webhooks at least once.
 //!
@@ -6,6 +6,7 @@
 
 mod hooks;
 mod jobs;
+mod post;
 mod readers;
 
 use std::collections::HashMap;
@@ -150,6 +151,10 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     let senders: Vec<_> = (0..CLIENTS)
         .map(|who| tokio::spawn(send(Arc::clone(&run), server.client(KEY), channel.clone(), who)))
         .collect();
+    let posted: Vec<_> = (0..post::SENDERS)
+        .map(|who| tokio::spawn(post::send(Arc::clone(&run), server.client(KEY), who)))
+        .collect();
+    let taken = tokio::spawn(post::read(Arc::clone(&run), server.client(KEY)));
     let _server = kill_repeatedly(&place, &launch, server, kills()).await;
     run.done.store(true, Ordering::Release);
     let ledger: Vec<Entry> = join_all(senders).await.into_iter().flat_map(Result::unwrap).collect();
@@ -161,6 +166,8 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     }
     check_log(&any, &intent, listed.len()).await;
     hooks::check(hooks, &listed).await;
+    let posted: Vec<Vec<i64>> = join_all(posted).await.into_iter().map(Result::unwrap).collect();
+    post::check(&any, &posted, &taken.await.unwrap()).await;
     println!(
         "{} messages acknowledged, {} attempts repeated, {:?}",
         ledger.len(),

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use entente::app::{
-    Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelopes, heartbeats,
-    idempotency, jobs, leases, pairs, pending, sessions, tasks, workers,
+    Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, envelopes,
+    heartbeats, idempotency, jobs, leases, pairs, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
@@ -74,7 +74,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
-        Sweep::Pairs | Sweep::Envelopes => prepare_post(world, sweep).await,
+        Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -182,6 +182,12 @@ async fn prepare_agents(world: &World, sweep: Sweep) {
 async fn prepare_post(world: &World, sweep: Sweep) {
     let ada = world.agent("agent.ada").await;
     for n in 0..DUE {
+        if sweep == Sweep::EnvelopeLogs {
+            let line =
+                r#"{ "v": "1", "id": "line-one", "type": "event", "from": "agent.ada", "intent": "ops" }"#;
+            ada.send("POST", "/aee/logs", Some(line.to_owned())).await.is(201);
+            continue;
+        }
         let task = letter(world, &format!("envelope-{n}"), ("agent.ada", "agent.ada"));
         let task = with(task, json!({ "requires": { "timeout_ms": 60_000 } }));
         ada.post("/aee/envelopes", task).await.is(202);
@@ -211,6 +217,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
         Sweep::Workers => "SELECT 5 - count(*) FROM workers",
         Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
+        Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",
         Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
         Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
     }
@@ -241,6 +248,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
         Sweep::Workers => workers::tidy(ctx, limit).await,
         Sweep::Sessions => sessions::forget(ctx, limit).await,
+        Sweep::EnvelopeLogs => envelope_logs::tidy(ctx, limit).await,
         Sweep::Pairs => pairs::time_out(ctx, limit).await,
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),

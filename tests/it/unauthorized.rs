@@ -13,10 +13,18 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 28] = [
+const NOBODYS: [&str; 37] = [
+    // One's own mailbox and channels, when none is named.
+    "GET /api/v1/aee/stream",
+    "GET /api/v1/aee/subscriptions",
     // Each of a batch is answered for itself.
     "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",
+    // Schemas are there to be written by, by everybody.
+    "GET /api/v1/aee/conformance",
+    "GET /api/v1/aee/schemas",
+    "GET /api/v1/aee/schemas/envelope/aee-v1.schema.json",
+    "GET /api/v1/aee/schemas/intents/{file}",
     // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
     "GET /api/v1/arcp/agents",
     "GET /api/v1/jobs",
@@ -50,6 +58,10 @@ const NOBODYS: [&str; 28] = [
     // One's own; those of others are not listed.
     "GET /api/v1/subscriptions",
     "POST /api/v1/subscriptions",
+    // One's own; of another's entity there are none.
+    "GET /api/v1/aee/keys",
+    "GET /api/v1/aee/logs",
+    "POST /api/v1/aee/logs",
 ];
 
 /// The things that the paths name: those of somebody else.
@@ -86,6 +98,8 @@ impl Places {
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         register(&owner, "agent.owner", &key(1)).await;
+        let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
+        owner.post("/aee/keys", own).await.is(201);
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
@@ -96,7 +110,10 @@ impl Places {
         owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
         let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
         owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
+        let file = "ops.owned.task.schema.json";
+        owner.put(&format!("/aee/schemas/intents/{file}"), json!({ "title": "private" })).await.ok();
         Self(vec![
+            ("file", file.to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
@@ -112,6 +129,7 @@ impl Places {
             ("agent_id", "agent.owner".to_owned()),
             ("principal_id", "agent.owner".to_owned()),
             ("key_id", me["key"]["id"].as_str().unwrap().to_owned()),
+            ("kid", "private".to_owned()),
             ("entry_id", entry),
             ("request_id", request["id"].as_str().unwrap().to_owned()),
             ("lease_id", lease["id"].as_str().unwrap().to_owned()),
@@ -134,6 +152,7 @@ impl Places {
                 let one = id("checkpoint_id");
                 format!("{path}?from_checkpoint={one}&to_checkpoint={one}")
             }
+            "/api/v1/aee/keys/{kid}" => format!("{path}?entity=agent.owner"),
             _ => path.to_owned(),
         };
         let filled = self
@@ -202,6 +221,7 @@ fn body(path: &str) -> Value {
         "anchor" => json!({ "provider": "theirs", "reference": "r/1" }),
         "replay" => json!({ "since": "2026-11-21T08:00:00Z" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),
+        "keys" if path.contains("/aee/") => json!({ "entity": "agent.owner", "algorithm": "HS256" }),
         "keys" => json!({ "label": "theirs" }),
         "delegate" => json!({ "to": "agent.stranger" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),

@@ -78,7 +78,8 @@ impl Faults {
 /// Checks the members of an envelope that was read.
 ///
 /// # Errors
-/// [`Code::Mve5NotRoutable`] for a log line; [`Code::UnsupportedVersion`]; [`Code::InvalidEnvelope`] naming every fault.
+/// [`Code::Mve5NotRoutable`] for a log line; [`Code::UnsupportedVersion`] when `v` is not there or another than "1", and
+/// [`Code::InvalidEnvelope`] otherwise: both name every fault.
 pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     if is_mve5(&members) {
         let message = "This is a log line of five members (MVE-5), which nobody can receive (AEE §7.2). Send it to \
@@ -89,8 +90,8 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     for name in REQUIRED.iter().filter(|name| !members.contains_key(**name)) {
         faults.add(&[name], "missing", format!("`{name}` is missing (AEE §6.1)"));
     }
-    let version = members.get("v").is_none_or(|v| v.as_str() == Some(VERSION));
-    if !version {
+    let version = members.get("v").and_then(Value::as_str) == Some(VERSION);
+    if !version && members.contains_key("v") {
         faults.add(&["v"], "unsupported_version", "`v` must be the text \"1\"");
     }
     let id = id(&mut faults, &members);
@@ -222,11 +223,13 @@ fn references(faults: &mut Faults, payload: Option<&Value>) -> Vec<Reference> {
             faults.add(&["payload", "references", &place, "id"], "missing", msg);
             continue;
         };
-        let hash = reference.get("hash");
-        if hash.is_some_and(|hash| !hash.is_string()) {
-            faults.add(&["payload", "references", &place, "hash"], "string_type", "`hash` must be a text");
+        for name in ["corr", "locator", "hash"] {
+            if reference.get(name).is_some_and(|value| !value.is_string() && !value.is_null()) {
+                let msg = format!("`{name}` of a reference must be a text (AEE §10.2)");
+                faults.add(&["payload", "references", &place, name], "string_type", msg);
+            }
         }
-        let hash = hash.and_then(Value::as_str).map(str::to_owned);
+        let hash = reference.get("hash").and_then(Value::as_str).map(str::to_owned);
         found.push(Reference { id: id.to_owned(), hash });
     }
     found
@@ -265,7 +268,7 @@ fn requires(requires: Option<&Value>) -> (Requires, Vec<Warning>) {
 /// Whether a value holds what looks like a token: a known beginning, or a long run of letters and digits of both kinds.
 fn has_secret(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.split_whitespace().any(looks_secret),
+        Value::String(text) => text.contains("-----BEGIN ") || text.split_whitespace().any(looks_secret),
         Value::Array(items) => items.iter().any(has_secret),
         Value::Object(members) => members.values().any(has_secret),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -273,8 +276,7 @@ fn has_secret(value: &Value) -> bool {
 }
 
 fn looks_secret(word: &str) -> bool {
-    const BEGINNINGS: [&str; 9] =
-        ["sk-", "ent_", "ghp_", "gho_", "github_pat_", "xoxb-", "AKIA", "eyJ", "-----BEGIN"];
+    const BEGINNINGS: [&str; 8] = ["sk-", "ent_", "ghp_", "gho_", "github_pat_", "xoxb-", "AKIA", "eyJ"];
     if word.len() >= 16 && BEGINNINGS.iter().any(|beginning| word.starts_with(beginning)) {
         return true;
     }

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::check::ID_BYTES;
 use super::{EnvelopeType, VERSION, members};
+use crate::limits::{BATCH, NAME_BYTES};
 use crate::refusal::{Code, FieldError, Refusal};
 
 /// The members that every line has.
@@ -30,18 +32,41 @@ pub fn is_mve5(found: &Map<String, Value>) -> bool {
         && ["to", "corr", "payload"].iter().all(|name| !found.contains_key(*name))
 }
 
+/// The lines of a body (NDJSON), each with its place; those that are blank are passed over.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] when there is none, [`Code::TooLarge`] when there are too many.
+pub fn split(body: &[u8]) -> Result<Vec<(usize, &[u8])>, Refusal> {
+    let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
+    let lines: Vec<(usize, &[u8])> = lines.filter(|(_, line)| !line.is_empty()).take(BATCH + 1).collect();
+    if lines.is_empty() {
+        return Err(Refusal::new(
+            Code::InvalidRequest,
+            "The body has no line. Send one JSON object on each.",
+        ));
+    }
+    if lines.len() > BATCH {
+        let message = format!("The body has more than {BATCH} lines. Send the rest in another request.");
+        return Err(Refusal::new(Code::TooLarge, message));
+    }
+    Ok(lines)
+}
+
 /// Reads one line.
 ///
 /// # Errors
 /// As [`super::read`]; [`Code::InvalidEnvelope`] naming every member that is missing or wrong.
 pub fn read(bytes: &[u8]) -> Result<LogLine, Refusal> {
     let found = members(bytes)?;
-    let text = |name: &str, least: usize| {
-        found.get(name).and_then(Value::as_str).filter(|text| text.chars().count() >= least)
+    let text = |name: &str, least: usize, most: usize| {
+        let text = found.get(name).and_then(Value::as_str)?;
+        let fits = text.chars().count() >= least && text.len() <= most;
+        (fits && !text.chars().any(char::is_control)).then_some(text)
     };
-    let kind = text("type", 1).and_then(EnvelopeType::parse);
-    let (id, sender, purpose) = (text("id", 8), text("from", 1), text("intent", 3));
-    let version = text("v", 1).filter(|v| *v == VERSION);
+    let kind = text("type", 1, NAME_BYTES).and_then(EnvelopeType::parse);
+    let (id, sender) = (text("id", 8, ID_BYTES), text("from", 1, NAME_BYTES));
+    let purpose = text("intent", 3, NAME_BYTES);
+    let version = text("v", 1, 1).filter(|v| *v == VERSION);
     let right = [version.is_some(), id.is_some(), kind.is_some(), sender.is_some(), purpose.is_some()];
     let errors: Vec<FieldError> = MEMBERS
         .iter()
@@ -59,7 +84,8 @@ pub fn read(bytes: &[u8]) -> Result<LogLine, Refusal> {
             kind,
             sender: sender.to_owned(),
             purpose: purpose.to_owned(),
-            corr: text("corr", 1).map(str::to_owned),
+            // It is none of the five: one that is no thread's name is kept in the line, and nobody finds the line by it.
+            corr: text("corr", 1, ID_BYTES).map(str::to_owned),
         }),
         _ => {
             let message = "A log line needs `v`, `id`, `type`, `from` and `intent` (AEE §7.2).";

@@ -11,6 +11,9 @@ use super::{Envelope, Priority};
 use crate::limits::LIST_ITEMS;
 use crate::refusal::{Code, Refusal};
 
+/// Rules of one server: every envelope is compared with all of them.
+pub const RULES: usize = 200;
+
 /// A rule for a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -86,7 +89,7 @@ impl Rule {
             }
             texts.iter().map(|text| read(member, text)).collect()
         };
-        if let Some(wrong) = self.redact.iter().find(|pointer| !pointer.starts_with('/')) {
+        if let Some(wrong) = self.redact.iter().find(|pointer| !is_pointer(pointer)) {
             let message =
                 format!("`{wrong}` is no JSON Pointer into the payload, such as `/customer/email`.");
             return Err(Refusal::field(Code::Unprocessable, "redact", "pointer", message));
@@ -103,6 +106,12 @@ impl Rule {
             rule: self,
         })
     }
+}
+
+/// Whether a text is a JSON Pointer to a part of something (RFC 6901). One with a `~` that escapes nothing would find
+/// nothing, and what it was meant to hide would be seen.
+fn is_pointer(text: &str) -> bool {
+    text.starts_with('/') && text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']))
 }
 
 /// Judges an envelope by all rules; `signed`: its signature was verified.

@@ -4,6 +4,8 @@
 //! `priority`, `requires` and unknown members, so that nobody on the way can strip `requires.human_approval` unseen. The
 //! algorithm is the registered key's, never the envelope's own word.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -180,6 +182,12 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     PLAIN.decode(text).or_else(|_other| SAFE.decode(text)).ok()
 }
 
+/// Writes Base64 as signatures have it: for addresses, without padding.
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    SHOWN.encode(bytes)
+}
+
 fn mac(secret: &[u8], input: &[u8]) -> Option<Hmac<Sha256>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
     mac.update(input);
@@ -191,25 +199,22 @@ fn mac(secret: &[u8], input: &[u8]) -> Option<Hmac<Sha256>> {
 /// # Errors
 /// [`Code::SigUnverifiable`]: a number would not survive.
 pub fn input(members: &Map<String, Value>, scope: Scope) -> Result<Vec<u8>, Refusal> {
-    let mut bound = Map::new();
-    match scope {
-        Scope::Whole => bound.extend(
-            members
-                .iter()
-                .filter(|(name, _)| *name != "sig")
-                .map(|(name, value)| (name.clone(), value.clone())),
-        ),
+    static ABSENT: Value = Value::Null;
+    let bound: BTreeMap<&str, &Value> = match scope {
+        Scope::Whole => members
+            .iter()
+            .filter(|(name, _)| *name != "sig")
+            .map(|(name, value)| (name.as_str(), value))
+            .collect(),
         Scope::Core => {
-            for name in CORE {
-                let absent = (name == "reply_to").then_some(Value::Null);
-                if let Some(value) = members.get(name).cloned().or(absent) {
-                    bound.insert(name.to_owned(), value);
-                }
-            }
+            let absent = |name| (name == "reply_to").then_some(&ABSENT);
+            CORE.into_iter()
+                .filter_map(|name| Some((name, members.get(name).or_else(|| absent(name))?)))
+                .collect()
         }
-    }
-    let bound = Value::Object(bound);
-    exact(&bound).map_err(|fault| unverifiable(fault.message.trim_end_matches('.')))?;
+    };
+    let inexact = |fault: Refusal| unverifiable(fault.message.trim_end_matches('.'));
+    bound.values().try_for_each(|value| exact(value)).map_err(inexact)?;
     let canonical = text(&bound).map_err(|_no_json| unverifiable("it has no canonical form"))?;
     Ok([PROFILE.as_bytes(), b"\n", canonical.as_bytes()].concat())
 }
@@ -227,7 +232,7 @@ pub fn sign(members: &mut Map<String, Value>, kid: &str, key: &SigningKey) -> Re
             (Algorithm::Hs256, mac.finalize().into_bytes().to_vec())
         }
     };
-    let sig = json!({ "alg": algorithm, "kid": kid, "value": SHOWN.encode(value), "profile": PROFILE });
+    let sig = json!({ "alg": algorithm, "kid": kid, "value": encode(&value), "profile": PROFILE });
     members.insert("sig".to_owned(), sig);
     Ok(())
 }

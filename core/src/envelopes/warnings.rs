@@ -53,7 +53,8 @@ warnings! {
     UnmatchedReply = "unmatched_reply";
     /// The task that it belongs to is over (AEE §4).
     StreamAfterTerminal = "stream_after_terminal";
-    /// Its sender has sent too many of this priority lately; it is handed out with a lower one (AEE §11.6).
+    /// Its sender has sent too many of this priority lately, or a rule believes no such; it is handed out with a lower one
+    /// (AEE §11.6).
     PriorityLowered = "priority_lowered";
     /// Nobody listens to this channel.
     NoSubscribers = "no_subscribers";

@@ -6,8 +6,9 @@ use entente_core::agents::{Registration, register};
 use entente_core::channels::{ChannelAsk, closed, create};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{ChannelId, IntentId};
-use entente_core::refusal::{Code, Refusal};
+use entente_core::refusal::{Code, FieldError, Refusal};
 use proptest::prelude::*;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::any::at;
@@ -65,6 +66,21 @@ const WORDS: &[&str] = &[
     "JOB_ENDED",
     "NO_RESULT",
     "RESULT_TOO_LARGE",
+    "invalid_envelope",
+    "unsupported_version",
+    "mve5_not_routable",
+    "outside_window",
+    "duplicate_id",
+    "reply_mismatch",
+    "task_closed",
+    "sig_unverifiable",
+    "signature_required",
+    "from_mismatch",
+    "unknown_recipient",
+    "reserved_namespace",
+    "intent_not_allowed",
+    "payload_invalid",
+    "reference_hash_mismatch",
     "rate_limited",
     "too_many_streams",
     "unavailable",
@@ -82,7 +98,7 @@ fn the_list_of_codes_is_closed() {
 fn a_code_is_a_word_with_a_meaning() {
     for code in Code::ALL {
         // ARCP writes its codes in capitals (§12), and so do the codes of its resources that ARCP lacks.
-        let small = code.wire().bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        let small = code.wire().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         let capital = code.wire().bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
         assert!(small || capital, "{code:?}");
         assert_eq!(serde_json::to_value(code).unwrap(), code.wire());
@@ -117,6 +133,25 @@ fn a_conflict_never_speaks_of_a_lease() {
     let taken = register(Some(&agent), ask(), "agent.other", at(0)).unwrap_err();
     assert_eq!(taken.code, Code::AlreadyRegistered);
     is_no_lease(&taken);
+}
+
+/// AEE's gateways name faults by JSON Pointers (RFC 6901), the reference server's clients by lists.
+#[test]
+fn a_fault_says_where_it_is_in_both_forms() {
+    for (loc, pointer) in [
+        (&["body", "payload", "references", "0", "id"][..], json!("/payload/references/0/id")),
+        (&["body", "a/b", "c~d", ""], json!("/a~1b/c~0d/")),
+        (&["body"], json!("")),
+        (&["query", "limit"], json!(null)),
+        (&[], json!(null)),
+    ] {
+        let loc: Vec<String> = loc.iter().map(|part| (*part).to_owned()).collect();
+        let fault =
+            json!(FieldError { kind: "missing".to_owned(), loc: loc.clone(), msg: "it is".to_owned() });
+        assert_eq!((&fault["loc"], &fault["pointer"]), (&json!(loc), &pointer));
+        assert_eq!((&fault["type"], &fault["msg"]), (&json!("missing"), &json!("it is")));
+        assert_eq!(fault.get("pointer").is_some(), !pointer.is_null());
+    }
 }
 
 proptest! {

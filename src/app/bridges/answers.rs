@@ -6,17 +6,19 @@ use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::letters::Letter;
 use entente_core::envelopes::receipt::{Verified, Voucher};
-use entente_core::envelopes::{EnvelopeType, read};
+use entente_core::envelopes::{Envelope, EnvelopeType, read};
+use entente_core::refusal::Refusal;
 use entente_core::traces::Trace;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::carrying::{Carrier, STRETCH};
 use super::rows::{self, Carried, Open};
-use crate::app::Outcome;
 use crate::app::envelopes::{self, Kept};
 use crate::app::jobs::{self, Stored};
 use crate::app::post::{self, Parcel};
+use crate::app::rulebook::{self, Rulebook};
+use crate::app::{AppError, Outcome};
 
 /// Events of one job that are told of at once.
 const EVENTS: i64 = 64;
@@ -41,11 +43,13 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     let Some(last) = events.last() else { return Ok(()) };
     let goes_on = !last.is_terminal();
     let now = ctx.now();
+    let book = rulebook::latest(ctx).await?;
     let mut parcels = Vec::new();
     // A task that is no longer kept has nobody who could be told.
     if let Some(task) = envelopes::load(&mut tx, source).await? {
         for event in &events {
-            parcels.extend(letter(carrier, bridge, &task, &open, event, now, &mut tx).await?);
+            let Some((source, parcel)) = letter(carrier, bridge, &task, &open, event)? else { continue };
+            parcels.extend(admitted(carrier, &book, &source, parcel, &mut tx).await?);
         }
     }
     let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
@@ -59,30 +63,50 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     Ok(())
 }
 
-/// What is told of an event, if anything, and was not told yet.
-async fn letter(
+/// What is told of an event, if anything, and the name of what it is made of.
+fn letter(
     carrier: &Carrier<'_>,
     bridge: &Jobs,
     task: &Kept,
     open: &Open,
     event: &Stored,
-    now: Timestamp,
-    conn: &mut PgConnection,
-) -> Outcome<Option<Parcel>> {
+) -> Outcome<Option<(String, Parcel)>> {
     let job = open.job_id.to_string();
     let Some(said) = law::answer(&job, &event.type_, event.kind.as_deref(), &event.body)? else {
         return Ok(None);
     };
     let source = format!("{job}/{}", event.job_seq);
-    let answer = parcel(carrier, bridge, task, said, (&source, event.ts), Some(&job))?;
-    let carried = Carried {
-        bridge: &carrier.kept.name,
-        source: &source,
-        target: &answer.envelope.id,
-        at: now,
-        job: None,
+    let parcel = parcel(carrier, bridge, task, said, (&source, event.ts), Some(&job))?;
+    Ok(Some((source, parcel)))
+}
+
+/// What is sent of an envelope by the rules of this server, once: nothing when it was before, or may not be.
+pub(super) async fn admitted(
+    carrier: &Carrier<'_>,
+    book: &Rulebook,
+    source: &str,
+    parcel: Parcel,
+    conn: &mut PgConnection,
+) -> Outcome<Vec<Parcel>> {
+    let (ctx, bridge) = (carrier.ctx, carrier.kept.name.as_str());
+    let target = parcel.envelope.id.clone();
+    if !rows::carried(conn, &Carried { bridge, source, target: &target, at: ctx.now(), job: None }).await? {
+        return Ok(Vec::new());
+    }
+    let parcels = match envelopes::judged(ctx, book, parcel) {
+        Ok(parcels) => parcels,
+        Err(AppError::Refused(refusal)) => {
+            tracing::info!(bridge, error = %refusal, "what was to be carried may not pass");
+            return Ok(Vec::new());
+        }
+        Err(failure) => return Err(failure),
     };
-    Ok(rows::carried(conn, &carried).await?.then_some(answer))
+    // What the gateway hands on in its place is the bridge's work too, and carried by no other one.
+    for (n, made) in parcels.iter().enumerate().skip(1) {
+        let (source, target) = (format!("{source}#{n}"), made.envelope.id.as_str());
+        rows::carried(conn, &Carried { bridge, source: &source, target, at: ctx.now(), job: None }).await?;
+    }
+    Ok(parcels)
 }
 
 /// An envelope from the entity that was asked to who asked, under an id that is made of what it tells of. It is sent with
@@ -108,21 +132,33 @@ pub(super) fn parcel(
         payload,
         trace: trace(task, &id),
     };
-    let written = written(&letter, &id, at, law::omitted("job_id", job.unwrap_or_default()))?;
+    let of = json!({ "bridge": carrier.kept.name, "job_id": job });
+    let instead = law::omitted("job_id", job.unwrap_or_default());
+    let written = written(&letter, (&id, at), &of, instead)?;
     let principal = Some(carrier.kept.created_by.clone());
     Ok(Parcel { principal, verified: Verified { by: Voucher::Token, kid: None }, ..written })
 }
 
 /// An envelope that everybody can read who is as strict as this server: with what is said instead, where it is too large, too
-/// deep or would be no envelope.
-pub(super) fn written(letter: &Letter<'_>, id: &str, at: Timestamp, instead: Value) -> Outcome<Parcel> {
-    if let Ok(envelope) = letter.clone().write_as(id.to_owned(), at) {
+/// deep or would be no envelope. What it is made of stands in a member of this server's own, which others pass over (AEE §6.7).
+pub(super) fn written(
+    letter: &Letter<'_>,
+    (id, at): (&str, Timestamp),
+    of: &Value,
+    instead: Value,
+) -> Outcome<Parcel> {
+    let write = |letter: Letter<'_>| -> Result<Envelope, Refusal> {
+        let mut envelope = letter.write_as(id.to_owned(), at)?;
+        envelope.members.insert("entente".to_owned(), of.clone());
+        Ok(envelope)
+    };
+    if let Ok(envelope) = write(letter.clone()) {
         let whole = Parcel::own(envelope)?;
         if read(whole.body.as_bytes()).is_ok() {
             return Ok(whole);
         }
     }
-    Parcel::own(Letter { payload: instead, ..letter.clone() }.write_as(id.to_owned(), at)?)
+    Parcel::own(write(Letter { payload: instead, ..letter.clone() })?)
 }
 
 /// The trace of the task, at a step that is made of the answer's id: written again, the answer is the same.

@@ -10,15 +10,16 @@ use entente_core::envelopes::pairing::PairStatus;
 use entente_core::envelopes::{EnvelopeType, Priority};
 use entente_core::messages::{Message, MessageType};
 use entente_core::refusal::Code;
-use serde_json::{Value, from_str};
+use serde_json::{Value, from_str, json};
 use sqlx::PgConnection;
 
-use super::answers::written;
+use super::answers::{admitted, written};
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried};
+use super::rows;
 use super::{Bridge, Place};
 use crate::app::messages::{self, Filter};
 use crate::app::post::{self, Parcel};
+use crate::app::rulebook::{self, Rulebook};
 use crate::app::{AppError, Outcome, pairs};
 
 /// Sends on what was said since.
@@ -26,8 +27,9 @@ pub(super) async fn send(carrier: &Carrier<'_>, export: &Export) -> Outcome<u64>
     let from = u32::try_from(carrier.kept.place.number).unwrap_or(u32::MAX);
     let filter = Filter { since: Some(Since::Number(from)), to: None, limit: STRETCH };
     let page = messages::list(carrier.ctx, &carrier.caller, export.channel_id, &filter).await?;
+    let book = rulebook::latest(carrier.ctx).await?;
     for message in &page.messages {
-        send_one(carrier, export, message).await?;
+        send_one(carrier, export, &book, message).await?;
     }
     let Since::Number(reached) = Since::parse(&page.next)? else { return Ok(0) };
     if reached <= from {
@@ -38,7 +40,7 @@ pub(super) async fn send(carrier: &Carrier<'_>, export: &Export) -> Outcome<u64>
     Ok(u64::from(reached - from))
 }
 
-async fn send_one(carrier: &Carrier<'_>, export: &Export, message: &Message) -> Outcome<()> {
+async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, message: &Message) -> Outcome<()> {
     let ctx = carrier.ctx;
     let mut tx = ctx.pool.begin().await?;
     let place = Place::number(i64::from(message.number));
@@ -57,14 +59,12 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, message: &Message) -> 
     };
     let parcel = parcel(carrier, export, message, task.as_deref())?;
     let (now, id, source) = (ctx.now(), parcel.envelope.id.clone(), message.id.to_string());
-    let carried = Carried { bridge: &carrier.kept.name, source: &source, target: &id, at: now, job: None };
-    if !rows::carried(&mut tx, &carried).await? {
-        rows::advance(&mut tx, carrier.kept, &place).await?;
-        tx.commit().await?;
-        return Ok(());
-    }
-    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &[parcel], now).await?;
-    if let Some(Err(AppError::Refused(refusal))) = put.answers.first() {
+    let parcels = admitted(carrier, book, &source, parcel, &mut tx).await?;
+    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
+    for refusal in put.answers.iter().filter_map(|answer| match answer {
+        Err(AppError::Refused(refusal)) => Some(refusal),
+        _ => None,
+    }) {
         // Nobody is called that, or nobody listens: the bridge rests until somebody does. What is wrong with this one
         // message keeps back none of the others.
         if matches!(refusal.code, Code::UnknownRecipient | Code::NoRecipient) {
@@ -72,7 +72,9 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, message: &Message) -> 
         }
         tracing::info!(bridge = carrier.kept.name, error = %refusal, "a message was not sent on");
     }
-    let ended: Vec<_> = waiting.into_iter().map(|(task, who)| (task, who, id.clone())).collect();
+    let sent = put.answers.first().is_some_and(Result::is_ok);
+    let ended: Vec<_> =
+        waiting.into_iter().filter(|_| sent).map(|(task, who)| (task, who, id.clone())).collect();
     pairs::close(&mut tx, &ended).await?;
     rows::advance(&mut tx, carrier.kept, &place).await?;
     tx.commit().await?;
@@ -133,7 +135,9 @@ fn parcel(
         trace: None,
     };
     let instead = law::omitted("message_id", &message.id.to_string());
-    let parcel = written(&letter, &id, message.created_at, instead)?;
+    let of =
+        json!({ "bridge": carrier.kept.name, "channel_id": message.channel_id, "message_id": message.id });
+    let parcel = written(&letter, (&id, message.created_at), &of, instead)?;
     let deadline = message.expires_at.filter(|_| kind == EnvelopeType::Task);
-    Ok(Parcel { deadline, original: Some(message.id.to_string()), ..parcel })
+    Ok(Parcel { deadline, ..parcel })
 }

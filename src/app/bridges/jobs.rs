@@ -13,12 +13,12 @@ use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 use entente_core::traces::Trace;
 
-use super::answers::parcel;
+use super::answers::{admitted, parcel};
 use super::carrying::{Carrier, STRETCH};
 use super::rows::{self, Carried, Found};
 use crate::app::envelopes::{self, Kept};
 use crate::app::jobs::{self, Canceller, Origin};
-use crate::app::{AppError, Caller, Outcome, mailboxes, pairs, post};
+use crate::app::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
 
 /// Makes jobs of the tasks that came since.
 pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
@@ -114,20 +114,15 @@ async fn refuse(
     let source = format!("{}/refused", task.id);
     let when = task.receipt.received_at;
     let answer = parcel(carrier, bridge, task, (EnvelopeType::Error, payload), (&source, when), None)?;
+    let book = rulebook::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
-    let target = answer.envelope.id.clone();
-    let carried =
-        Carried { bridge: &carrier.kept.name, source: &task.id, target: &target, at: now, job: None };
-    if rows::carried(&mut tx, &carried).await? {
-        let put = post::put(ctx, &mut tx, &mut post::Known::new(), &[answer], now).await?;
-        mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
-        rows::advance(&mut tx, carrier.kept, &at.place).await?;
-        tx.commit().await?;
-        put.announce(ctx);
-        return Ok(());
-    }
+    // Under the task's own name: it is no job, and becomes none later.
+    let parcels = admitted(carrier, &book, &task.id, answer, &mut tx).await?;
+    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
+    mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;
+    put.announce(ctx);
     Ok(())
 }
 

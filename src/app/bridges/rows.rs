@@ -69,7 +69,7 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<
          SELECT b.name FROM aee_bridges b
          WHERE EXISTS (SELECT 1 FROM aee_mailboxes m WHERE m.entity = b.entity AND m.last_seq > b.place)
             OR EXISTS (SELECT 1 FROM aee_envelopes e
-                       WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND (e.xid, e.id) > (b.place, b.place_id)
+                       WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND e.status = 'accepted' AND (e.xid, e.id) > (b.place, b.place_id)
                          AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint))
             OR EXISTS (SELECT 1 FROM messages s WHERE s.channel_id = b.channel_id AND s.number > b.place)
             OR EXISTS (SELECT 1 FROM aee_bridged d JOIN job_clock k ON k.job_id = d.job_id
@@ -369,7 +369,7 @@ pub(super) async fn sent(
     let rows = sqlx::query!(
         "-- aee_bridges::sent
          SELECT xid, id FROM aee_envelopes
-         WHERE recipient = $1 AND recipient LIKE 'bus.%' AND (xid, id) > ($2, $3)
+         WHERE recipient = $1 AND recipient LIKE 'bus.%' AND status = 'accepted' AND (xid, id) > ($2, $3)
            AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
          ORDER BY xid, id LIMIT $4",
         bus,

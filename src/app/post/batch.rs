@@ -193,10 +193,12 @@ impl Desk {
         })
     }
 
-    /// The gateway's own letters end what they end by other means; its answer at once stands or falls with what it answers.
+    /// The gateway's own letters end what they end by other means; its answer at once, and what others hear of that, stand
+    /// or fall with what it answers.
     fn own(&self, parcel: &Parcel) -> Result<Verdict, Refusal> {
-        let asked = parcel.envelope.reply_to.as_ref();
-        if parcel.way == Way::Keep && !asked.is_some_and(|asked| self.taken.contains(asked)) {
+        let asked = parcel.original.as_ref().or(parcel.envelope.reply_to.as_ref());
+        let depends = parcel.way == Way::Keep || parcel.original.is_some();
+        if depends && !asked.is_some_and(|asked| self.taken.contains(asked)) {
             return Err(Refusal::new(Code::ReplyMismatch, "What this answers was not taken in."));
         }
         Ok(Verdict::Plain)

@@ -109,7 +109,10 @@ async fn messages_are_sent_on_as_envelopes_once() {
     );
     assert_eq!((&task["corr"], &task["payload"]), (&request["id"], &json!({ "n": 1 })));
     let kept = eve.get(&format!("/aee/envelopes/{}", task["id"].as_str().unwrap())).await.ok();
-    assert_eq!((&kept["verified"], &kept["original_id"]), (&json!({ "by": "gateway" }), &request["id"]));
+    assert_eq!(
+        (&kept["verified"], &task["entente"]["message_id"]),
+        (&json!({ "by": "gateway" }), &request["id"])
+    );
     let reply = format!("/channels/{channel}/messages/{}/reply", request["id"].as_str().unwrap());
     bob.post(&reply, json!({ "sender": "agent.bob", "payload": { "n": 2 } })).await.is(201);
     send(&bob, &channel, says("agent.bob", json!({ "message_type": "broadcast" }))).await;

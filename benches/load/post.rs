@@ -1,0 +1,108 @@
+//! The scenes of envelopes: signed ones taken in beside plain messages, and one event to a channel that a thousand listen
+//! to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use entente_core::clock::rfc3339;
+use entente_core::envelopes::signing::{SigningKey, sign};
+use entente_core::signatures::Signer;
+use serde_json::{Map, Value, json};
+
+use super::client::{Load, closed, request};
+use super::report::{Report, median};
+use super::scenes::{channels, send};
+use super::stage::{KEY, Stage};
+use super::{ROUNDS, SPELL};
+
+/// Envelopes that are signed before each load, so that the clients' signing is not measured.
+const SIGNED: usize = 60_000;
+
+/// Mailboxes that they go to.
+const MAILBOXES: usize = 100;
+
+/// Those who listen to the channel.
+const LISTENERS: usize = 1_000;
+
+fn key() -> SigningKey {
+    SigningKey::Ed25519(Box::new(Signer::from_seed(&[7; 32])))
+}
+
+/// An envelope of about 1 KB.
+fn envelope(id: &str, kind: &str, to: &str) -> Map<String, Value> {
+    let ts = rfc3339(chrono::Utc::now());
+    let body = json!({
+        "v": "1", "id": id, "ts": ts, "type": kind, "from": "agent.bench", "to": to, "intent": "bench.load.run",
+        "corr": "bench-thread", "reply_to": null, "trace": null, "priority": "normal", "requires": null,
+        "payload": { "text": "x".repeat(600) }, "sig": null,
+    });
+    match body {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Envelopes taken in per second with a signature each, beside plain messages over as many intents.
+pub async fn signed(stage: &Stage, report: &mut Report) {
+    let public = Signer::from_seed(&[7; 32]).public_key().to_string();
+    let ask =
+        json!({ "entity": "agent.bench", "kid": "bench", "algorithm": "ed25519", "public_key": public });
+    stage.post("/aee/keys", &ask).await;
+    for mailbox in 0..MAILBOXES {
+        stage.put(&format!("/aee/mailboxes/agent.box-{mailbox}"), &json!({})).await;
+    }
+    let plain = channels(stage, MAILBOXES, false).await;
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        theirs.push(send(stage, &plain, 32, false).await.rate());
+        ours.push(accept(stage, round).await.rate());
+    }
+    let (theirs, ours) = (median(theirs), median(ours));
+    let detail = format!(
+        "{ours:.0} signed envelopes/s of 1 KB to {MAILBOXES} mailboxes, {theirs:.0} plain messages/s, 32 clients"
+    );
+    report.add("Signed envelopes", format!("{:.2}", ours / theirs), "≥ 0.5", ours >= 0.5 * theirs, detail);
+}
+
+async fn accept(stage: &Stage, round: usize) -> Load {
+    let (run, key) = (std::process::id(), key());
+    let requests: Vec<Vec<u8>> = (0..SIGNED)
+        .map(|n| {
+            let id = format!("bench-{run}-{round}-{n}");
+            let mut members = envelope(&id, "event", &format!("agent.box-{}", n % MAILBOXES));
+            sign(&mut members, "bench", &key).unwrap();
+            let body = serde_json::to_string(&members).unwrap();
+            request("POST", "/api/v1/aee/envelopes", KEY, "content-type: application/json\r\n", &body)
+        })
+        .collect();
+    let (requests, next) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)));
+    let load = closed(stage.server.address, 32, SPELL, move |_client, _n| {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        assert!(index < SIGNED, "more than {SIGNED} envelopes in one load: sign more");
+        (index % MAILBOXES, requests[index].clone())
+    })
+    .await;
+    assert_eq!(load.failures, 0, "envelopes were refused");
+    load
+}
+
+/// One event to a channel with a thousand listeners: from handing it in until it lies in every mailbox.
+pub async fn fan_out(stage: &Stage, report: &mut Report) {
+    for listener in 0..LISTENERS {
+        stage.put(&format!("/aee/buses/bus.bench/subscriptions/agent.listener-{listener}"), &json!({})).await;
+    }
+    let mut millis = Vec::new();
+    for n in 0..50 {
+        let event =
+            Value::Object(envelope(&format!("bench-bus-{}-{n}", std::process::id()), "event", "bus.bench"));
+        let begun = Instant::now();
+        let receipt = stage.post("/aee/envelopes", &event).await;
+        millis.push(begun.elapsed().as_secs_f64() * 1e3);
+        assert_eq!(receipt["delivered"], LISTENERS);
+    }
+    millis.sort_by(f64::total_cmp);
+    let (p50, p99) = (millis[25], millis[49]);
+    let detail = format!("one event into {LISTENERS} mailboxes, committed; the slowest of 50 {p99:.1} ms");
+    report.add("Bus of 1,000", format!("p50 {p50:.1} ms"), "< 50 ms", p50 < 50.0, detail);
+}

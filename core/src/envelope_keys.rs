@@ -1,0 +1,309 @@
+//! The keys that envelopes are signed with (AEE §8, §11.2): what is a key, when it counts, and when it never counts again.
+//!
+//! A key belongs to an entity and is called by a `kid` that means nothing beside the entity. It is registered and revoked,
+//! never changed: one material has one name for good, so that to revoke it there is to revoke it everywhere. What is signed
+//! is `envelopes/signing.rs`; who may speak for an entity is the server's (`src/app/envelope_keys.rs`).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::{hex, sha256};
+use crate::clock::Timestamp;
+use crate::envelopes::Envelope;
+use crate::envelopes::signing::{Algorithm, SHARED_BYTES, Sig, VerifyingKey, decode, wrong};
+use crate::identities::read_key;
+use crate::ids::Chance;
+use crate::limits::ENVELOPE_KEYS;
+use crate::refusal::{Code, Refusal};
+use crate::signatures::PublicKey;
+
+/// Bytes of a `kid`: it stands in paths and in every signature.
+pub const KID_BYTES: usize = 128;
+
+/// Where a key is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EnvelopeKeyStatus {
+    /// Its time has not come.
+    Pending,
+    /// It signs.
+    Active,
+    /// Its time is over.
+    Expired,
+    /// Somebody took it back.
+    Revoked,
+}
+
+/// A key of an entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvelopeKey {
+    /// Whose envelopes it signs: those with this `from`.
+    pub entity: String,
+    /// Its name among the entity's keys.
+    pub kid: String,
+    /// What signatures are checked with.
+    pub key: VerifyingKey,
+    /// From when it counts.
+    pub not_before: Timestamp,
+    /// From when it no longer counts.
+    pub not_after: Option<Timestamp>,
+    /// When somebody took it back.
+    pub revoked_at: Option<Timestamp>,
+    /// Who registered it.
+    pub created_by: String,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+impl EnvelopeKey {
+    /// Which algorithm it is for, and no other.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match self.key {
+            VerifyingKey::Ed25519(_) => Algorithm::Ed25519,
+            VerifyingKey::Hs256(_) => Algorithm::Hs256,
+        }
+    }
+
+    /// The public half; a shared secret has none.
+    #[must_use]
+    pub fn public_key(&self) -> Option<PublicKey> {
+        match self.key {
+            VerifyingKey::Ed25519(key) => Some(key),
+            VerifyingKey::Hs256(_) => None,
+        }
+    }
+
+    /// Where it is in its life.
+    #[must_use]
+    pub fn status_at(&self, now: Timestamp) -> EnvelopeKeyStatus {
+        // Revoked is revoked, whatever this server's clock makes of the time at which another one did it.
+        if self.revoked_at.is_some() {
+            EnvelopeKeyStatus::Revoked
+        } else if self.not_after.is_some_and(|end| end <= now) {
+            EnvelopeKeyStatus::Expired
+        } else if self.not_before > now {
+            EnvelopeKeyStatus::Pending
+        } else {
+            EnvelopeKeyStatus::Active
+        }
+    }
+
+    /// Whether what it signs counts at this moment.
+    #[must_use]
+    pub fn in_force(&self, now: Timestamp) -> bool {
+        self.status_at(now) == EnvelopeKeyStatus::Active
+    }
+}
+
+/// Bytes that are nobody's: a signature by a key that is not known is checked all the same, so that nobody can tell one
+/// from a signature that is wrong.
+const NOBODYS: [u8; 32] = [0; 32];
+
+/// Checks an envelope's signature with the key of its sender that the signature names, as far as there is one.
+///
+/// # Errors
+/// [`Code::BadSignature`], one and the same: no such key, one that is revoked, expired or yet to come, one for another
+/// algorithm, another signature. [`Code::SigUnverifiable`] when not all of the envelope could be bound by any signature.
+pub fn verify(
+    known: Option<&EnvelopeKey>,
+    envelope: &Envelope,
+    sig: &Sig,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let counts =
+        |key: &&EnvelopeKey| key.entity == envelope.sender && key.kid == sig.kid && key.in_force(now);
+    if let Some(known) = known.filter(counts) {
+        return sig.verify(&envelope.members, &known.key);
+    }
+    sig.verify(&envelope.members, &VerifyingKey::Hs256(NOBODYS.to_vec()))?;
+    Err(wrong())
+}
+
+/// What is asked when a key is registered.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The name that it is to have.
+    pub kid: Option<String>,
+    /// What it is for.
+    pub algorithm: Algorithm,
+    /// The public half, for Ed25519.
+    pub public_key: Option<String>,
+    /// The secret in Base64, for HS256; one is made when none is given.
+    pub secret: Option<Shared>,
+    /// From when it counts; at once when nothing is said.
+    pub not_before: Option<Timestamp>,
+    /// From when it no longer counts.
+    pub not_after: Option<Timestamp>,
+}
+
+/// A shared secret as it is written. Its `Debug` keeps it to itself.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Shared(pub String);
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared(…)")
+    }
+}
+
+/// What came of a registration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registered {
+    /// The key is new; a secret that was made for it is shown this once.
+    New(EnvelopeKey, Option<Shared>),
+    /// It was there.
+    Same(EnvelopeKey),
+}
+
+fn lacking(member: &str, kind: &str, message: &str) -> Refusal {
+    Refusal::field(Code::InvalidRequest, member, kind, message)
+}
+
+/// Reads what the key is made of, and makes a secret where one is to be made.
+fn material(ask: &Ask, chance: &dyn Chance) -> Result<(VerifyingKey, Option<Shared>), Refusal> {
+    match ask.algorithm {
+        Algorithm::Ed25519 => {
+            if ask.secret.is_some() {
+                let message = "`secret` is for HS256. Keep the private half of an Ed25519 key to yourself.";
+                return Err(lacking("secret", "unexpected", message));
+            }
+            let text = ask.public_key.as_deref().ok_or_else(|| {
+                let message =
+                    "`public_key` is missing: the public half, `ed25519:` and its 32 bytes in base64url.";
+                lacking("public_key", "missing", message)
+            })?;
+            Ok((VerifyingKey::Ed25519(public_key(text)?), None))
+        }
+        Algorithm::Hs256 => {
+            if ask.public_key.is_some() {
+                let message =
+                    "`public_key` is for ed25519. HS256 has a `secret`, which is made when none is given.";
+                return Err(lacking("public_key", "unexpected", message));
+            }
+            let Some(Shared(text)) = &ask.secret else {
+                let bytes = [chance.bits().to_le_bytes(), chance.bits().to_le_bytes()].concat();
+                let shown = Shared(URL_SAFE_NO_PAD.encode(&bytes));
+                return Ok((VerifyingKey::Hs256(bytes), Some(shown)));
+            };
+            let bytes = decode(text).filter(|bytes| SHARED_BYTES.contains(&bytes.len()));
+            let bytes = bytes.ok_or_else(|| {
+                let message = "`secret` must be 32 to 64 bytes in Base64. Leave it out to have one made.";
+                Refusal::field(Code::Unprocessable, "secret", "secret", message)
+            })?;
+            Ok((VerifyingKey::Hs256(bytes), None))
+        }
+    }
+}
+
+/// Reads a public key: `ed25519:…`, a `did:key`, or its 32 bytes in any Base64.
+fn public_key(text: &str) -> Result<PublicKey, Refusal> {
+    let bare = decode(text).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    match bare.and_then(|bytes| PublicKey::from_bytes(&bytes).ok()) {
+        Some(key) => Ok(key),
+        None => read_key("public_key", text),
+    }
+}
+
+/// The name of a key that is given none: of a public key always the same, so that to register it again changes nothing.
+fn name(key: &VerifyingKey, chance: &dyn Chance) -> String {
+    match key {
+        VerifyingKey::Ed25519(key) => format!("ed25519-{}", hex(&sha256(key.as_bytes())[..8])),
+        VerifyingKey::Hs256(_) => format!("hs256-{}", hex(&chance.bits().to_be_bytes()[..8])),
+    }
+}
+
+fn check_kid(kid: &str) -> Result<(), Refusal> {
+    let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~@=+".contains(&byte);
+    // A name of dots alone would be lost in a path.
+    if (1..=KID_BYTES).contains(&kid.len()) && kid.bytes().all(lawful) && kid.bytes().any(|byte| byte != b'.')
+    {
+        return Ok(());
+    }
+    let message =
+        "`kid` must have 1 to 128 letters, digits or any of `-_.:~@=+`. Leave it out to have one made.";
+    Err(lacking("kid", "characters", message))
+}
+
+fn taken(message: &str) -> Refusal {
+    Refusal::new(Code::AlreadyExists, message)
+}
+
+/// Registers a key of an entity that has `known` ones: all that it ever had. The same again changes nothing.
+///
+/// # Errors
+/// [`Code::InvalidRequest`], [`Code::Unprocessable`]: it is no key, or its time is no time. [`Code::AlreadyExpired`].
+/// [`Code::AlreadyExists`]: the name belongs to another key, the material has another name, or it was revoked.
+/// [`Code::TooLarge`]: the entity has had as many as it may.
+pub fn register(
+    entity: &str,
+    known: &[EnvelopeKey],
+    ask: &Ask,
+    by: &str,
+    now: Timestamp,
+    chance: &dyn Chance,
+) -> Result<Registered, Refusal> {
+    ask.kid.as_deref().map_or(Ok(()), check_kid)?;
+    let (key, shown) = material(ask, chance)?;
+    if let Some(same) = known.iter().find(|one| one.key == key) {
+        return again(same, ask).map(|()| Registered::Same(same.clone()));
+    }
+    let kid = ask.kid.clone().unwrap_or_else(|| name(&key, chance));
+    if known.iter().any(|one| one.kid == kid) {
+        return Err(taken(
+            "This entity has or had another key of this `kid`, and a name is never given twice. Choose another one.",
+        ));
+    }
+    let not_before = ask.not_before.unwrap_or(now);
+    if ask.not_after.is_some_and(|end| end <= now) {
+        let message = "`not_after` lies in the past: the key would never count.";
+        return Err(Refusal::field(Code::AlreadyExpired, "not_after", "past", message));
+    }
+    if ask.not_after.is_some_and(|end| end <= not_before) {
+        let message = "`not_after` must come after `not_before`: the key would never count.";
+        return Err(Refusal::field(Code::Unprocessable, "not_after", "order", message));
+    }
+    if known.len() >= ENVELOPE_KEYS {
+        let message = format!(
+            "This entity has had {ENVELOPE_KEYS} keys, revoked ones included, as many as it may in its life."
+        );
+        return Err(Refusal::new(Code::TooLarge, message));
+    }
+    let made = EnvelopeKey {
+        entity: entity.to_owned(),
+        kid,
+        key,
+        not_before,
+        not_after: ask.not_after,
+        revoked_at: None,
+        created_by: by.to_owned(),
+        created_at: now,
+    };
+    Ok(Registered::New(made, shown))
+}
+
+/// Whether an ask is for the key that is there.
+fn again(same: &EnvelopeKey, ask: &Ask) -> Result<(), Refusal> {
+    if same.revoked_at.is_some() {
+        return Err(taken("This key was revoked, and a key that was is never one again. Make a new one."));
+    }
+    if ask.kid.as_ref().is_some_and(|kid| *kid != same.kid) {
+        return Err(taken(
+            "This entity has this key under another `kid`. A key has one name, so that it can be revoked. Make a new one.",
+        ));
+    }
+    if ask.not_before.is_some_and(|at| at != same.not_before) || ask.not_after != same.not_after {
+        return Err(taken(
+            "This key is registered with another time, and a key is never changed. Register a new one with an overlap.",
+        ));
+    }
+    Ok(())
+}
+
+/// Takes a key back; `None` when it was before.
+#[must_use]
+pub fn revoke(known: &EnvelopeKey, now: Timestamp) -> Option<EnvelopeKey> {
+    known.revoked_at.is_none().then(|| EnvelopeKey { revoked_at: Some(now), ..known.clone() })
+}

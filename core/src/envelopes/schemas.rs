@@ -1,0 +1,215 @@
+//! What payloads have to look like (AEE §6.4, §9.3): JSON Schemas, one for each type of an intent.
+//!
+//! Whoever publishes a schema makes everybody's server do its work. So a schema is of draft 2020-12, stands for itself
+//! (nothing is fetched), its patterns are matched in linear time, and how often it looks at one value is known before it
+//! looks at any (`bounds.rs`). Who may publish is the server's.
+
+mod bounds;
+mod protocol;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::bounds::{Misfit, weigh};
+use super::EnvelopeType;
+use crate::limits::NAME_BYTES;
+use crate::payload::scan;
+use crate::refusal::{Code, FieldError, Refusal};
+
+pub use self::protocol::PROTOCOL;
+
+/// Bytes of a schema.
+pub const SCHEMA_BYTES: usize = 64 * 1024;
+
+/// Schemas of one server: all of them are in its memory.
+pub const SCHEMAS: usize = 1_000;
+
+/// Schemas of one publisher, but for an admin.
+pub const SCHEMAS_EACH: usize = 100;
+
+/// Faults of a payload that are named: enough to mend it, however wrong it is.
+pub const FAULTS: usize = 20;
+
+/// Looks that one check may take, some tenths of a second at the worst.
+const LOOKS: u64 = 2_000_000;
+
+/// Bytes of a compiled pattern: what counts far (`a{1000}{1000}`) is refused.
+const PATTERN_BYTES: usize = 256 * 1024;
+
+/// The end of the name of a schema's file (AEE §9.3).
+const ENDING: &str = ".schema.json";
+
+/// What happens to an envelope whose payload does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Strictness {
+    /// Nothing; the schema is there to be read and asked.
+    Off,
+    /// It is taken in with a warning.
+    #[default]
+    Warn,
+    /// It is refused.
+    Enforce,
+}
+
+impl Strictness {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Warn => "warn",
+            Self::Enforce => "enforce",
+        }
+    }
+
+    /// Reads it; `None` when there is no such word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Off, Self::Warn, Self::Enforce].into_iter().find(|one| one.as_str() == text)
+    }
+}
+
+/// Which schema: of an intent and a type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Subject {
+    /// The intent.
+    pub purpose: String,
+    /// Task, result or error; the others have no schemas (AEE §9.3).
+    pub kind: EnvelopeType,
+}
+
+impl Subject {
+    /// Reads the name of a schema's file, such as `ops.backup.check.task.schema.json`. A name that could be a path is
+    /// none: schemas are exported as files.
+    #[must_use]
+    pub fn of_file(name: &str) -> Option<Self> {
+        let (purpose, kind) = name.strip_suffix(ENDING)?.rsplit_once('.')?;
+        let kind = Self::kind(kind)?;
+        let letter = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '/' | '\\');
+        let sound = (3..=NAME_BYTES).contains(&purpose.len())
+            && !purpose.starts_with('.')
+            && purpose.chars().all(letter);
+        sound.then(|| Self { purpose: purpose.to_owned(), kind })
+    }
+
+    /// Reads the type of a schema.
+    #[must_use]
+    pub fn kind(text: &str) -> Option<EnvelopeType> {
+        let has = |kind: &EnvelopeType| kind.is_terminal() || *kind == EnvelopeType::Task;
+        EnvelopeType::parse(text).filter(has)
+    }
+
+    /// The name of its file.
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("{}.{}{ENDING}", self.purpose, self.kind.as_str())
+    }
+}
+
+/// A schema that was understood.
+#[derive(Debug)]
+pub struct Schema {
+    validator: Validator,
+    /// How often it looks at any one value at the most.
+    weight: u64,
+}
+
+impl Schema {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// [`Code::Unprocessable`] naming the place; [`Code::TooLarge`]; what [`scan`] finds.
+    pub fn read(text: &[u8]) -> Result<Self, Refusal> {
+        if text.len() > SCHEMA_BYTES {
+            let message =
+                format!("The schema has {} bytes, at most {SCHEMA_BYTES} are taken. Say less.", text.len());
+            return Err(Refusal::new(Code::TooLarge, message));
+        }
+        scan(text)?;
+        let schema: Value = serde_json::from_slice(text).map_err(|fault| {
+            Refusal::new(Code::InvalidJson, format!("The schema is not valid JSON: {fault}."))
+        })?;
+        let weight = weigh(&schema).map_err(refused)?;
+        let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_pattern_options(
+                PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES),
+            )
+            // A format is a remark in this draft; some take longer to check than others.
+            .should_validate_formats(false)
+            .build(&schema)
+            .map_err(|fault| {
+                refused(Misfit { place: fault.instance_path().to_string(), what: fault.to_string() })
+            })?;
+        Ok(Self { validator, weight })
+    }
+
+    /// What of a payload does not fit, up to [`FAULTS`]; nothing when it does.
+    #[must_use]
+    pub fn faults(&self, payload: &Value) -> Vec<FieldError> {
+        if self.weight.saturating_mul(size(payload)) > LOOKS {
+            let msg = "it is too large to be checked by this schema; send large data by reference";
+            return vec![fault("", "too_large", msg)];
+        }
+        if self.validator.is_valid(payload) {
+            return Vec::new();
+        }
+        let faults = self.validator.iter_errors(payload).take(FAULTS);
+        // The value itself is not repeated: a fault may be logged where a payload must not be (AEE §11.4).
+        faults
+            .map(|one| {
+                fault(
+                    one.instance_path().as_str(),
+                    one.kind().keyword(),
+                    &shortened(one.masked_with("the value").to_string()),
+                )
+            })
+            .collect()
+    }
+}
+
+/// The longest word on one fault: a list of what is allowed can be long.
+const WORDS_BYTES: usize = 500;
+
+fn shortened(mut text: String) -> String {
+    if text.len() > WORDS_BYTES {
+        let end = (0..=WORDS_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// How large a value is: each value in it counts, and so does what a pattern has to read.
+fn size(value: &Value) -> u64 {
+    let text = |text: &str| u64::try_from(text.len() / 16).unwrap_or(u64::MAX);
+    1 + match value {
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| 1 + text(name) + size(value)).sum(),
+        Value::String(said) => text(said),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+fn fault(place: &str, kind: &str, msg: &str) -> FieldError {
+    let mut loc = vec!["body".to_owned(), "payload".to_owned()];
+    loc.extend(parts(place));
+    FieldError { kind: kind.to_owned(), loc, msg: msg.to_owned() }
+}
+
+fn refused(misfit: Misfit) -> Refusal {
+    let place = if misfit.place.is_empty() { "/".to_owned() } else { misfit.place.clone() };
+    let message =
+        format!("This is no schema that payloads can be checked by: at `{place}`, {}.", misfit.what);
+    let mut loc = vec!["body".to_owned()];
+    loc.extend(parts(&misfit.place));
+    let errors = vec![FieldError { kind: "schema".to_owned(), loc, msg: misfit.what }];
+    Refusal { errors, ..Refusal::new(Code::Unprocessable, message) }
+}
+
+/// The parts of a JSON Pointer.
+fn parts(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"))
+}

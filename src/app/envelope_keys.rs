@@ -1,0 +1,263 @@
+//! The keys that envelopes are signed with (AEE §8, §11.2): registering and revoking them, and checking signatures. Table
+//! `aee_keys`. What happens to a key is on the house's line. Not an API key (`keys.rs`) and not an agent's identity
+//! (`identities.rs`): an entity has as many as it needs, each under its own name.
+
+use std::collections::HashSet;
+
+use entente_core::clock::Timestamp;
+use entente_core::envelope_keys::{self as law, Ask, EnvelopeKey, Registered, Shared};
+use entente_core::envelopes::Envelope;
+use entente_core::envelopes::signing::{Algorithm, Sig, VerifyingKey};
+use entente_core::events::{Draft, Kind};
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::IntentId;
+use entente_core::keys::Scope;
+use entente_core::principals::check_name;
+use entente_core::refusal::Code;
+use entente_core::signatures::PublicKey;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::lines::Line;
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+
+/// What came of a registration.
+#[derive(Debug)]
+pub struct Registration {
+    /// The key.
+    pub key: EnvelopeKey,
+    /// The secret that was made for it. A repeated request does not find it again.
+    pub secret: Option<Shared>,
+    /// Whether it is this request's.
+    pub new: bool,
+}
+
+/// Registers a key of an entity that the caller may act as; without a name, of the one that it acts as. An admin may for
+/// any. The same again changes nothing.
+///
+/// # Errors
+/// The scope is missing, the entity is not the caller's, or the law refuses the key.
+pub async fn register(
+    ctx: &Ctx,
+    caller: &Caller,
+    entity: Option<&str>,
+    ask: &Ask,
+    once: Option<&Idempotency>,
+) -> Outcome<Registration> {
+    caller.require(Scope::MailWrite)?;
+    let entity = own(caller, entity, "entity")?;
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    if let Some((entity, kid)) = idempotency::find::<(String, String)>(&mut tx, caller, once).await? {
+        let key = find(&mut tx, &entity, &kid).await?.ok_or_else(|| not_found("key"))?;
+        return Ok(Registration { key, secret: None, new: true });
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let known = all(&mut tx, &entity).await?;
+    let registered = law::register(&entity, &known, ask, caller.principal(), line.now(), &*ctx.chance)?;
+    let (key, secret) = match registered {
+        Registered::Same(key) => return Ok(Registration { key, secret: None, new: false }),
+        Registered::New(key, secret) => (key, secret),
+    };
+    insert(&mut tx, &key).await?;
+    line.record(ctx, Draft::of(Kind::EnvelopeKeyRegistered, &caller.agent, told(&key)));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &(&key.entity, &key.kid), line.now()).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(Registration { key, secret, new: true })
+}
+
+/// Takes a key back, for every envelope that is not yet committed, on every server. Again, it changes nothing.
+///
+/// # Errors
+/// The scope is missing; there is no such key of an entity that is the caller's.
+pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str) -> Outcome<EnvelopeKey> {
+    caller.require(Scope::MailWrite)?;
+    let entity = own(caller, entity, "key")?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let known = find(&mut tx, &entity, kid).await?.ok_or_else(|| not_found("key"))?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let Some(revoked) = law::revoke(&known, line.now()) else { return Ok(known) };
+    end(&mut tx, &revoked).await?;
+    line.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, told(&revoked)));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(revoked)
+}
+
+/// The keys of an entity, the oldest first: all that it ever had.
+///
+/// # Errors
+/// The scope is missing; the entity is not the caller's.
+pub async fn list(ctx: &Ctx, caller: &Caller, entity: Option<&str>) -> Outcome<Vec<EnvelopeKey>> {
+    caller.require(Scope::MailRead)?;
+    let entity = own(caller, entity, "entity")?;
+    let mut connection = ctx.pool.acquire().await?;
+    all(&mut connection, &entity).await
+}
+
+/// Verifies an envelope's signature by the key of its sender that the signature names. Nothing is remembered of keys here,
+/// so that none outlives its revocation.
+///
+/// # Errors
+/// [`Code::BadSignature`], whatever is wrong with the key; what the law says of what cannot be bound.
+pub async fn verify(ctx: &Ctx, envelope: &Envelope, sig: &Sig) -> Outcome<()> {
+    let mut connection = ctx.pool.acquire().await?;
+    let known = find(&mut connection, &envelope.sender, &sig.kid).await?;
+    drop(connection);
+    Ok(law::verify(known.as_ref(), envelope, sig, ctx.now())?)
+}
+
+/// Those of these keys, by entity and `kid`, that count at this moment: what was verified before the transaction counts
+/// only if the key still does within it.
+///
+/// # Errors
+/// The database.
+pub async fn still_in_force(
+    conn: &mut PgConnection,
+    keys: &[(String, String)],
+    now: Timestamp,
+) -> Outcome<HashSet<(String, String)>> {
+    if keys.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let (entities, kids): (Vec<&str>, Vec<&str>) =
+        keys.iter().map(|(entity, kid)| (entity.as_str(), kid.as_str())).unzip();
+    let rows = sqlx::query!(
+        "-- envelope_keys::still_in_force
+         SELECT a.entity, a.kid FROM UNNEST($1::text[], $2::text[]) AS k (entity, kid)
+         JOIN aee_keys a ON a.entity = k.entity AND a.kid = k.kid
+         WHERE a.revoked_at IS NULL AND a.not_before <= $3 AND (a.not_after IS NULL OR a.not_after > $3)",
+        &entities as &[&str],
+        &kids as &[&str],
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.entity, row.kid)).collect())
+}
+
+/// The entity that is meant, if it is the caller's: one that its key may act as, or as an admin any. Another's is not there.
+fn own(caller: &Caller, entity: Option<&str>, noun: &str) -> Outcome<String> {
+    let Some(entity) = entity else { return Ok(caller.agent.clone()) };
+    if caller.has(Scope::Admin) {
+        check_name("entity", entity)?;
+        return Ok(entity.to_owned());
+    }
+    caller.speaker("entity", Some(entity), false).map_err(|refusal| match refusal.code {
+        Code::MayNotActAs => not_found(noun),
+        _ => refusal.into(),
+    })
+}
+
+/// What the log says of a key: never a secret.
+fn told(key: &EnvelopeKey) -> Value {
+    json!({
+        "entity": key.entity, "kid": key.kid, "algorithm": key.algorithm(), "public_key": key.public_key(),
+        "not_before": key.not_before, "not_after": key.not_after,
+    })
+}
+
+struct Row {
+    entity: String,
+    kid: String,
+    algorithm: String,
+    material: Vec<u8>,
+    not_before: Timestamp,
+    not_after: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    created_by: String,
+    created_at: Timestamp,
+}
+
+impl TryFrom<Row> for EnvelopeKey {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        let inconsistent = || AppError::Inconsistent("a stored key of an entity is no key".to_owned());
+        let algorithm =
+            Algorithm::parse(&row.algorithm).ok_or_else(|| unknown("algorithm", &row.algorithm))?;
+        let key = match algorithm {
+            Algorithm::Ed25519 => {
+                let bytes: [u8; 32] = row.material.try_into().map_err(|_other_length| inconsistent())?;
+                VerifyingKey::Ed25519(PublicKey::from_bytes(&bytes).map_err(|_no_key| inconsistent())?)
+            }
+            Algorithm::Hs256 => VerifyingKey::Hs256(row.material),
+        };
+        Ok(Self {
+            entity: row.entity,
+            kid: row.kid,
+            key,
+            not_before: row.not_before,
+            not_after: row.not_after,
+            revoked_at: row.revoked_at,
+            created_by: row.created_by,
+            created_at: row.created_at,
+        })
+    }
+}
+
+async fn find(conn: &mut PgConnection, entity: &str, kid: &str) -> Outcome<Option<EnvelopeKey>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- envelope_keys::find
+         SELECT entity, kid, algorithm, material, not_before, not_after, revoked_at, created_by, created_at
+         FROM aee_keys WHERE entity = $1 AND kid = $2",
+        entity,
+        kid
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(EnvelopeKey::try_from).transpose()
+}
+
+async fn all(conn: &mut PgConnection, entity: &str) -> Outcome<Vec<EnvelopeKey>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- envelope_keys::all
+         SELECT entity, kid, algorithm, material, not_before, not_after, revoked_at, created_by, created_at
+         FROM aee_keys WHERE entity = $1 ORDER BY created_at, kid",
+        entity
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(EnvelopeKey::try_from).collect()
+}
+
+async fn insert(conn: &mut PgConnection, key: &EnvelopeKey) -> Outcome<()> {
+    let material = match &key.key {
+        VerifyingKey::Ed25519(key) => key.as_bytes().as_slice(),
+        VerifyingKey::Hs256(secret) => secret.as_slice(),
+    };
+    sqlx::query!(
+        "-- envelope_keys::insert
+         INSERT INTO aee_keys (entity, kid, algorithm, material, not_before, not_after, revoked_at, created_by, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        key.entity,
+        key.kid,
+        key.algorithm().as_str(),
+        material,
+        key.not_before,
+        key.not_after,
+        key.revoked_at,
+        key.created_by,
+        key.created_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn end(conn: &mut PgConnection, key: &EnvelopeKey) -> Outcome<()> {
+    sqlx::query!(
+        "-- envelope_keys::end
+         UPDATE aee_keys SET revoked_at = $3 WHERE entity = $1 AND kid = $2",
+        key.entity,
+        key.kid,
+        key.revoked_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

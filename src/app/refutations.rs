@@ -1,0 +1,67 @@
+//! What somebody rejects of what was said to them (`aee.context.refute`, AEE §9.2). Table `aee_refutations`. A refutation
+//! changes nothing about the envelope: it is shown beside it, and its sender hears of it.
+
+use entente_core::clock::Timestamp;
+use sqlx::PgConnection;
+
+use super::Outcome;
+
+/// A refutation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refutation {
+    /// Of which envelope.
+    pub envelope_id: String,
+    /// Who rejects it.
+    pub entity: String,
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// The refutations of these envelopes, the earliest first.
+///
+/// # Errors
+/// The database.
+pub async fn of(conn: &mut PgConnection, envelopes: &[String]) -> Outcome<Vec<Refutation>> {
+    let found = sqlx::query_as!(
+        Refutation,
+        "-- refutations::of
+         SELECT envelope_id, entity, reason, at FROM aee_refutations WHERE envelope_id = ANY($1) ORDER BY at, entity",
+        envelopes
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(found)
+}
+
+/// Keeps a refutation; a later one by the same entity takes its place.
+pub(super) async fn keep(conn: &mut PgConnection, refutation: &Refutation) -> Outcome<()> {
+    sqlx::query!(
+        "-- refutations::keep
+         INSERT INTO aee_refutations (envelope_id, entity, reason, at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (envelope_id, entity) DO UPDATE SET reason = $3, at = $4",
+        refutation.envelope_id,
+        refutation.entity,
+        refutation.reason,
+        refutation.at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets the refutations of envelopes that are forgotten.
+///
+/// # Errors
+/// The database.
+pub async fn forget(conn: &mut PgConnection, envelopes: &[String]) -> Outcome<()> {
+    sqlx::query!(
+        "-- refutations::forget
+         DELETE FROM aee_refutations WHERE envelope_id = ANY($1)",
+        envelopes
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! What a server remembers of rules (`rules.rs`) and schemas (`schemas.rs`), so that judging an envelope asks the database
+//! for nothing. Table `aee_version`.
+//!
+//! Every change of either raises the version in its own transaction. Whoever commits an envelope compares versions there and
+//! judges anew by a fresh book when they differ; what is remembered may therefore be old, and a committed change counts
+//! all the same.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use entente_core::envelopes::policy::Checked;
+use entente_core::envelopes::schemas::{PROTOCOL, Schema, Strictness, Subject};
+use entente_core::envelopes::{Envelope, EnvelopeType, Warning};
+use entente_core::refusal::{Code, FieldError, Refusal};
+use serde_json::Value;
+use sqlx::PgConnection;
+use tracing::error;
+
+use super::{AppError, Ctx, Outcome, aside, rules, schemas};
+
+/// What was published for one type of an intent.
+#[derive(Debug, Clone)]
+struct Entry {
+    kind: EnvelopeType,
+    strictness: Strictness,
+    text: Arc<str>,
+    /// `None` when this version of the server does not understand it any more: then nothing fits.
+    schema: Option<Arc<Schema>>,
+}
+
+/// Rules and schemas as they were at a version.
+#[derive(Debug, Default)]
+pub struct Rulebook {
+    /// The version.
+    pub version: i64,
+    /// The rules, in the order of their names.
+    pub rules: Vec<Checked>,
+    /// By intent.
+    schemas: HashMap<String, Vec<Entry>>,
+}
+
+/// Where the book is kept.
+#[derive(Debug, Default)]
+pub struct Shelf(RwLock<Option<Arc<Rulebook>>>);
+
+impl Shelf {
+    fn book(&self) -> Option<Arc<Rulebook>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a book there, unless a later one is.
+    fn put(&self, book: &Arc<Rulebook>) {
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.as_ref().is_none_or(|kept| kept.version <= book.version) {
+            *kept = Some(Arc::clone(book));
+        }
+    }
+}
+
+impl Rulebook {
+    fn entry(&self, purpose: &str, kind: EnvelopeType) -> Option<&Entry> {
+        self.schemas.get(purpose)?.iter().find(|entry| entry.kind == kind)
+    }
+
+    /// What of a payload does not fit its schema; `None` when there is no schema.
+    #[must_use]
+    pub fn faults(&self, purpose: &str, kind: EnvelopeType, payload: &Value) -> Option<Vec<FieldError>> {
+        self.entry(purpose, kind).map(|entry| entry.faults(payload))
+    }
+
+    /// Judges the payload of an envelope by the schema of its intent and type, if there is one (AEE §6.4).
+    ///
+    /// # Errors
+    /// [`Code::PayloadInvalid`] where that is enforced.
+    pub fn fits(&self, envelope: &Envelope) -> Result<Option<Warning>, Refusal> {
+        let Some(entry) = self.entry(&envelope.purpose, envelope.kind) else { return Ok(None) };
+        if entry.strictness == Strictness::Off {
+            return Ok(None);
+        }
+        let faults = entry.faults(envelope.payload());
+        if faults.is_empty() {
+            return Ok(None);
+        }
+        if entry.strictness == Strictness::Warn {
+            return Ok(Some(Warning::PayloadInvalid));
+        }
+        let message = format!(
+            "The payload is not what the schema of this intent says, in {} places; `errors` has each. Read it at \
+             `GET /api/v1/aee/schemas/intents/{{intent}}.{}.schema.json`.",
+            faults.len(),
+            envelope.kind.as_str()
+        );
+        Err(Refusal { errors: faults, ..Refusal::new(Code::PayloadInvalid, message) })
+    }
+}
+
+impl Entry {
+    fn faults(&self, payload: &Value) -> Vec<FieldError> {
+        match &self.schema {
+            Some(schema) => schema.faults(payload),
+            None => vec![FieldError {
+                kind: "schema".to_owned(),
+                loc: vec!["body".to_owned(), "payload".to_owned()],
+                msg: "its schema can no longer be read; ask an admin to publish it anew".to_owned(),
+            }],
+        }
+    }
+}
+
+/// The book that is remembered; read when there is none.
+///
+/// # Errors
+/// The database.
+pub async fn current(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
+    match ctx.rulebook.book() {
+        Some(book) => Ok(book),
+        None => refresh(ctx).await,
+    }
+}
+
+/// The book as it is now, also when another server changed it.
+///
+/// # Errors
+/// The database.
+pub async fn latest(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
+    if let Some(book) = ctx.rulebook.book() {
+        let mut connection = ctx.pool.acquire().await?;
+        if version(&mut connection).await? == book.version {
+            return Ok(book);
+        }
+    }
+    refresh(ctx).await
+}
+
+/// Reads the book anew and remembers it.
+///
+/// # Errors
+/// The database.
+pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
+    let mut connection = ctx.pool.acquire().await?;
+    // The version first: what is changed in between makes the book newer than it says, and is noticed.
+    let version = version(&mut connection).await?;
+    // They were checked when they were set. Where one cannot be read any more nothing passes, because nobody knows what may.
+    let rules: Result<Vec<Checked>, Refusal> =
+        rules::load(&mut connection).await?.into_iter().map(|named| named.rule.check()).collect();
+    let rules =
+        rules.map_err(|refusal| AppError::Inconsistent(format!("a rule for envelopes: {refusal}")))?;
+    let published = schemas::load(&mut connection).await?;
+    drop(connection);
+    let before = ctx.rulebook.book();
+    let read = move || Rulebook { version, rules, schemas: compile(published, before.as_deref()) };
+    let book = Arc::new(aside(read).await?);
+    ctx.rulebook.put(&book);
+    Ok(book)
+}
+
+/// Everything that was published, and what of the protocol's own was not. What is known already is not read again.
+fn compile(
+    published: Vec<(Subject, Strictness, String)>,
+    before: Option<&Rulebook>,
+) -> HashMap<String, Vec<Entry>> {
+    let mut book: HashMap<String, Vec<Entry>> = HashMap::new();
+    let own = PROTOCOL.iter().map(|(purpose, kind, text)| {
+        let subject = Subject { purpose: (*purpose).to_owned(), kind: *kind };
+        (subject, Strictness::Warn, (*text).to_owned())
+    });
+    for (subject, strictness, text) in published.into_iter().chain(own) {
+        let Subject { purpose, kind } = subject;
+        let entries = book.entry(purpose.clone()).or_default();
+        if entries.iter().any(|entry| entry.kind == kind) {
+            continue;
+        }
+        let known = before.and_then(|book| book.entry(&purpose, kind)).filter(|entry| *entry.text == *text);
+        if let Some(known) = known {
+            entries.push(Entry { strictness, ..known.clone() });
+            continue;
+        }
+        let schema = Schema::read(text.as_bytes());
+        if let Err(refusal) = &schema {
+            error!(%refusal, kind = kind.as_str(), "a schema of payloads cannot be read any more: nothing fits it");
+        }
+        entries.push(Entry { kind, strictness, text: text.into(), schema: schema.ok().map(Arc::new) });
+    }
+    book
+}
+
+/// The version now.
+///
+/// # Errors
+/// The database.
+pub async fn version(conn: &mut PgConnection) -> Outcome<i64> {
+    let version = sqlx::query_scalar!(
+        "-- rulebook::version
+         SELECT version FROM aee_version"
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(version)
+}
+
+/// Raises the version, with whatever else the transaction changes.
+pub(super) async fn bump(conn: &mut PgConnection) -> Outcome<()> {
+    sqlx::query!(
+        "-- rulebook::bump
+         UPDATE aee_version SET version = version + 1"
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

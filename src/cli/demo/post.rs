@@ -1,0 +1,78 @@
+//! The part of the demo's story that is about post: a signed task, its result, and a copy that is refused.
+
+use entente_core::clock::Clock as _;
+use entente_core::envelopes::letters::Letter;
+use entente_core::envelopes::signing::{SigningKey, sign};
+use entente_core::envelopes::{EnvelopeType, Priority};
+use entente_core::ids::{Chance as _, letter};
+use entente_core::signatures::Signer;
+use serde_json::{Map, Value, json};
+
+use super::{Stage, hold, refused, say, text};
+use crate::cli::{Done, Failure};
+use crate::environment::{OsChance, SystemClock};
+
+/// What the story's two agents write to each other about.
+const PURPOSE: &str = "data.rows.count";
+
+/// An envelope that is not signed yet.
+fn written(
+    kind: EnvelopeType,
+    (sender, recipient): (&str, &str),
+    corr: &str,
+    reply_to: Option<&str>,
+    payload: Value,
+) -> Result<Map<String, Value>, Failure> {
+    let priority = Priority::Normal;
+    let one =
+        Letter { kind, sender, recipient, purpose: PURPOSE, corr, reply_to, priority, payload, trace: None };
+    Ok(one.write(SystemClock.now(), &OsChance::default())?.members)
+}
+
+impl Stage {
+    /// A task goes by post: signed, checked, answered; whoever sends a copy again is refused.
+    pub(super) async fn post(&self) -> Done {
+        say("\n13. agent.researcher sends agent.data a signed task by post; any AEE client could")?;
+        let chance = OsChance::default();
+        let mut seed = [0; 32];
+        seed.chunks_mut(16).for_each(|half| half.copy_from_slice(&chance.bits().to_le_bytes()));
+        let signer = Signer::from_seed(&seed);
+        let key =
+            json!({ "kid": "demo", "algorithm": "ed25519", "public_key": signer.public_key().to_string() });
+        self.researcher.post("/aee/keys", &key).await?;
+        let corr = letter(SystemClock.now(), &chance);
+        let between = ("agent.researcher", "agent.data");
+        let mut task = written(EnvelopeType::Task, between, &corr, None, json!({ "table": "visits" }))?;
+        sign(&mut task, "demo", &SigningKey::Ed25519(Box::new(signer)))?;
+        let task = Value::Object(task);
+        let receipt = self.researcher.post("/aee/envelopes", &task).await?;
+        say(&format!(
+            "  taken in as number {} of agent.data's mailbox, vouched for by {}",
+            receipt["seq"], receipt["verified"]
+        ))?;
+        hold(receipt["verified"]["by"] == "sig", "the signature vouches for nothing")?;
+        let page = self.data.get("/aee/mailboxes/agent.data", &[]).await?;
+        let item = &page["items"][0];
+        hold(item["envelope"] == task, "what lies in the mailbox is not what was sent")?;
+        say(&format!("  agent.data takes out {} and answers", text(&item["envelope"], "id")?))?;
+        let back = ("agent.data", "agent.researcher");
+        let asked = Some(text(&task, "id")?);
+        let answer = written(EnvelopeType::Result, back, &corr, asked, json!({ "rows": 48_211 }))?;
+        let answer = Value::Object(answer);
+        self.data.post("/aee/envelopes", &answer).await?;
+        self.data.post("/aee/mailboxes/agent.data/ack", &json!({ "up_to": item["seq"] })).await?;
+        let thread = self.researcher.get(&format!("/aee/threads/{corr}"), &[]).await?;
+        let pair = &thread["envelopes"][0]["pairs"][0];
+        hold(pair["status"] == "closed", "the task is not over")?;
+        say(&format!(
+            "  the thread: a task, below it its result {}; the pair is {}",
+            thread["envelopes"][1]["envelope"]["payload"], pair["status"]
+        ))?;
+        say("  somebody sends a copy of the task once more")?;
+        refused(self.researcher.post("/aee/envelopes", &task).await, "duplicate_id")?;
+        say("  somebody changes it on the way")?;
+        let mut forged = task;
+        forged["id"] = json!(letter(SystemClock.now(), &chance));
+        refused(self.researcher.post("/aee/envelopes", &forged).await, "bad_signature")
+    }
+}

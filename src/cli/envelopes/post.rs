@@ -1,0 +1,158 @@
+//! `entente envelope send` and `fetch`: handing in envelopes, and reading mailboxes.
+
+use std::io::{self, Write as _};
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::super::output::{cell, print_json};
+use super::super::remote::{Api, Remote, segment};
+use super::super::{Done, Failure};
+use super::Given;
+
+#[derive(Debug, Args)]
+pub(super) struct Send {
+    #[command(flatten)]
+    given: Given,
+}
+
+impl Send {
+    pub(super) async fn run(self, remote: &Remote) -> Done {
+        let api = remote.api()?;
+        let mut receipts = Vec::new();
+        for found in self.given.read()? {
+            let place = found.place;
+            let sent = api.post_text("/aee/envelopes", found.bytes).await;
+            let receipt = sent.map_err(|e| format!("{place}: {e}"))?;
+            if !remote.json {
+                remote.show(&receipt, &[])?;
+            }
+            receipts.push(receipt);
+        }
+        match (remote.json, receipts.as_slice()) {
+            (_, []) => Err("there is no envelope".into()),
+            (true, [one]) => print_json(one),
+            (true, _) => print_json(&Value::from(receipts)),
+            (false, _) => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Fetch {
+    /// The id of one envelope [default: what is in the mailbox]
+    #[arg(conflicts_with_all = ["entity", "after", "limit", "wait", "ack"])]
+    id: Option<String>,
+    /// Whose mailbox [default: your own]
+    #[arg(long)]
+    entity: Option<String>,
+    /// Only what came after this number [default: what was not taken out]
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+    /// How many at the most
+    #[arg(long, default_value_t = 100)]
+    limit: u32,
+    /// Seconds to wait if there is nothing yet
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u32>,
+    /// Take them out of the mailbox
+    #[arg(long)]
+    ack: bool,
+    /// Print the envelopes alone, one per line, as their senders wrote them
+    #[arg(long)]
+    bare: bool,
+}
+
+/// An envelope in a mailbox, with its text untouched.
+#[derive(Debug, Deserialize)]
+struct Item {
+    seq: u64,
+    envelope: Box<RawValue>,
+}
+
+/// One that was read again: it has no number.
+#[derive(Debug, Deserialize)]
+struct Kept {
+    envelope: Box<RawValue>,
+}
+
+/// What is used of a page.
+#[derive(Debug, Deserialize)]
+struct Page {
+    items: Vec<Item>,
+}
+
+impl Fetch {
+    pub(super) async fn run(self, remote: &Remote) -> Done {
+        let api = remote.api()?;
+        if let Some(id) = &self.id {
+            let text = text(&api, &format!("/aee/envelopes/{}", segment(id))).await?;
+            return if self.bare {
+                bare([&serde_json::from_slice::<Kept>(&text)?.envelope])
+            } else {
+                remote.show(&serde_json::from_slice(&text)?, &[])
+            };
+        }
+        let entity = match &self.entity {
+            Some(entity) => entity.clone(),
+            None => api.speaker().await?,
+        };
+        let mailbox = format!("/aee/mailboxes/{}", segment(&entity));
+        let numbers =
+            [("limit", Some(self.limit.into())), ("after", self.after), ("wait", self.wait.map(u64::from))];
+        let query: Vec<String> =
+            numbers.iter().filter_map(|(name, number)| Some(format!("{name}={}", (*number)?))).collect();
+        let path = format!("{mailbox}?{}", query.join("&"));
+        let text = text(&api, &path).await?;
+        let page: Page = serde_json::from_slice(&text)?;
+        if self.bare {
+            bare(page.items.iter().map(|item| &item.envelope))?;
+        } else {
+            let all: Value = serde_json::from_slice(&text)?;
+            if remote.json { print_json(&all)? } else { print(&all["items"])? }
+        }
+        // What could not be printed stays in the mailbox.
+        if self.ack && !page.items.is_empty() {
+            let seqs: Vec<u64> = page.items.iter().map(|item| item.seq).collect();
+            api.post(&format!("{mailbox}/ack"), &json!({ "seqs": seqs })).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn text(api: &Api, path: &str) -> Result<Vec<u8>, Failure> {
+    Ok(api.open(path).await?.bytes().await?.to_vec())
+}
+
+fn bare<'a>(envelopes: impl IntoIterator<Item = &'a Box<RawValue>>) -> Done {
+    let mut out = io::stdout().lock();
+    for envelope in envelopes {
+        // Outside its strings JSON has line feeds between its parts only, where a blank means the same.
+        writeln!(out, "{}", envelope.get().replace(['\n', '\r'], " "))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn print(items: &Value) -> Done {
+    let mut out = io::stdout().lock();
+    for item in items.as_array().into_iter().flatten() {
+        let envelope = &item["envelope"];
+        writeln!(
+            out,
+            "{:>5}  {}  {:<6}  {} → {}  {}  {}  {}",
+            cell(&item["seq"]),
+            cell(&item["received_at"]),
+            cell(&envelope["type"]),
+            cell(&envelope["from"]),
+            cell(&envelope["to"]),
+            cell(&envelope["intent"]),
+            envelope["payload"],
+            cell(&envelope["id"]),
+        )?;
+    }
+    out.flush()?;
+    Ok(())
+}

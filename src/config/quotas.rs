@@ -1,0 +1,21 @@
+//! What is configured about the priorities of envelopes (AEE §11.6).
+
+use entente_core::envelopes::quotas::Rates;
+
+use super::Reader;
+
+/// Envelopes a minute that a rate may be at the most.
+const MOST: u32 = 1_000_000;
+
+impl Reader<'_> {
+    pub(super) fn quotas(&mut self) -> Rates {
+        let mut rate = |name: &str, default: u32| {
+            self.parsed(name, default, "a number from 0 (no limit) to 1000000", |n| *n <= MOST)
+        };
+        Rates {
+            urgent: rate("ENTENTE_AEE_URGENT_PER_MINUTE", 60),
+            high: rate("ENTENTE_AEE_HIGH_PER_MINUTE", 600),
+            total: rate("ENTENTE_AEE_PER_MINUTE", 0),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Envelopes while the server is killed: what was acknowledged lies in the mailbox once, numbered without gaps, each
+//! sender's in its order; whoever reads on with a cursor has all of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use entente_core::clock::rfc3339;
+
+use super::{PATIENCE, Run};
+use crate::harness::{Client, Value, json};
+
+/// Clients that send envelopes.
+pub const SENDERS: u64 = 3;
+
+/// The mailbox that they go to.
+const MAILBOX: &str = "/aee/mailboxes/agent.bob";
+
+fn task(who: u64, n: u64) -> Value {
+    json!({
+        "v": "1", "id": format!("ledger-{who}-{n}"), "ts": rfc3339(chrono::Utc::now()), "type": "task", "from": "agent.ada",
+        "to": "agent.bob", "intent": "ledger.entry.keep", "corr": format!("ledger-{who}"), "priority": "normal",
+        "payload": { "who": who, "n": n },
+    })
+}
+
+/// Sends until the killing is over; each envelope until it has a receipt. Answers with the numbers that the receipts say.
+pub async fn send(run: Arc<Run>, client: Client, who: u64) -> Vec<i64> {
+    let mut ledger = Vec::new();
+    for n in 0.. {
+        if run.is_done() {
+            break;
+        }
+        let (body, began) = (task(who, n).to_string(), Instant::now());
+        let seq = loop {
+            match client.try_send("POST", "/aee/envelopes", Some(body.clone())).await {
+                Some(reply) if reply.status == 202 => break reply.json()["seq"].as_i64().unwrap(),
+                // It was taken in, and the answer was lost.
+                Some(reply) if reply.status == 409 => break reply.json()["receipt"]["seq"].as_i64().unwrap(),
+                Some(reply) => {
+                    assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
+                }
+                None => {}
+            }
+            assert!(began.elapsed() < PATIENCE, "never acknowledged");
+            run.retries.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        ledger.push(seq);
+    }
+    ledger
+}
+
+/// Reads the mailbox with a cursor until the killing is over and nothing more comes.
+pub async fn read(run: Arc<Run>, client: Client) -> Vec<(i64, Value)> {
+    let (mut after, mut read) = (0, Vec::new());
+    loop {
+        let last = run.is_done();
+        let reply = client.try_send("GET", &format!("{MAILBOX}?after={after}&wait=1"), None).await;
+        let Some(page) = reply.filter(|reply| reply.status == 200).map(|reply| reply.json()) else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let items = page["items"].as_array().unwrap();
+        read.extend(
+            items.iter().map(|item| (item["seq"].as_i64().unwrap(), item["envelope"]["payload"].clone())),
+        );
+        after = page["next_after"].as_i64().unwrap();
+        if last && items.is_empty() {
+            return read;
+        }
+    }
+}
+
+/// Requires that everything acknowledged was read: once, without gaps, each sender's in its order.
+pub async fn check(client: &Client, ledgers: &[Vec<i64>], read: &[(i64, Value)]) {
+    // What came after the reader's last look, if anything did.
+    let rest = client.get(&format!("{MAILBOX}?after={}", read.last().map_or(0, |(seq, _)| *seq))).await.ok();
+    assert_eq!(rest["items"], json!([]), "the reader stopped too early");
+    assert!(read.iter().map(|(seq, _)| *seq).eq(1..=i64::try_from(read.len()).unwrap()), "gaps or doubles");
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    for (_, payload) in read {
+        let (who, n) = (payload["who"].as_u64().unwrap(), payload["n"].as_u64().unwrap());
+        let expected = next.entry(who).or_default();
+        assert_eq!(n, *expected, "sender {who}: doubled, lost or out of order");
+        *expected += 1;
+    }
+    assert_eq!(ledgers.iter().map(Vec::len).sum::<usize>(), read.len(), "each was acknowledged in the end");
+    for (who, ledger) in ledgers.iter().enumerate() {
+        for (n, seq) in ledger.iter().enumerate() {
+            let (_, payload) = &read[usize::try_from(*seq - 1).unwrap()];
+            assert_eq!(
+                (&payload["who"], &payload["n"]),
+                (&json!(who), &json!(n)),
+                "another one has its number"
+            );
+        }
+    }
+    println!("{} envelopes acknowledged and read", read.len());
+}
