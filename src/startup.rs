@@ -26,6 +26,7 @@ use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
 use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
 use crate::background;
+use crate::background::bridging::Bridging;
 use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names, SystemNames};
 use crate::background::provision;
@@ -53,7 +54,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
-const HOUSE_CONNECTIONS: u32 = 5;
+const HOUSE_CONNECTIONS: u32 = 7;
 
 /// Connections of those who hand out and deliver webhooks: theirs alone, so that many receivers take none from writers and
 /// requests.
@@ -144,6 +145,8 @@ pub struct Server {
     pub ctx: Ctx,
     /// Who delivers webhooks; for tests, which step it.
     pub courier: Arc<Courier>,
+    /// Who carries over bridges; for tests, which step it.
+    pub bridging: Arc<Bridging>,
     /// What the doors share; for a session over stdio.
     pub doors: web::Data<Doors>,
     tasks: Tasks,
@@ -209,6 +212,10 @@ impl Server {
         let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, &sending, &tasks);
+        let bridging = Arc::new(Bridging::new(&ctx, &writers.0, &writers.1));
+        if background {
+            tasks.spawn("bridges", Arc::clone(&bridging).drive(tasks.stopping().clone()));
+        }
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
@@ -220,6 +227,7 @@ impl Server {
             address,
             ctx,
             courier,
+            bridging,
             doors: shared,
             tasks,
             http,
@@ -297,16 +305,20 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
     }
 }
 
+/// Those who commit what is handed in.
+type Writers = (Arc<Sends>, Arc<Works>, Post);
+
 /// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
-fn write(config: &Config, ctx: &Ctx, sending: &Ctx, tasks: &Tasks) -> (Sends, Works, Post) {
+fn write(config: &Config, ctx: &Ctx, sending: &Ctx, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
-    (Sends::start(sending, each, tasks), Works::start(ctx, each, tasks), Post::start(ctx, each, tasks))
+    let (sends, works) = (Sends::start(sending, each, tasks), Works::start(ctx, each, tasks));
+    (Arc::new(sends), Arc::new(works), Post::start(ctx, each, tasks))
 }
 
 fn share(
     config: &Config,
     ctx: Ctx,
-    (sends, works, post): (Sends, Works, Post),
+    (sends, works, post): Writers,
     database_up: Arc<AtomicBool>,
     tasks: &Tasks,
 ) -> Doors {

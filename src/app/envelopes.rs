@@ -145,6 +145,19 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     answered(ctx, caller, parcel).await
 }
 
+/// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
+pub(crate) fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Vec<Parcel>> {
+    let envelope = &parcel.envelope;
+    let passage = policy::judge(&book.rules, envelope, parcel.verified.by == Voucher::Sig)?;
+    let mut warnings = parcel.warnings.clone();
+    warnings.extend(book.fits(envelope)?);
+    let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
+    warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
+    let way = if envelope.recipient == ctx.settings.post.entity { Way::Keep } else { parcel.way };
+    note("carried", envelope);
+    Ok(vec![Parcel { effective, warnings, way, ..parcel }])
+}
+
 /// A task for the server with its answer, and with what others have to hear of it.
 async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parcel>> {
     let entity = &ctx.settings.post.entity;

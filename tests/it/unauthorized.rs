@@ -176,6 +176,9 @@ fn body(path: &str) -> Value {
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
         "{envelope_id}" => json!({ "decision": "approve" }),
         "ack" => json!({ "up_to": 0 }),
+        _ if path.contains("/aee/bridges/") => {
+            json!({ "kind": "jobs", "entity": "agent.owner", "intents": ["**"], "agent": "talk" })
+        }
         "jobs" => json!({ "agent": "talk" }),
         "workers" => json!({ "name": "theirs", "agents": ["talk"] }),
         "directive" => json!({ "directive": "terminate" }),

@@ -154,6 +154,12 @@ pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: 
     Ok(())
 }
 
+/// Takes one out, for somebody who deals with it here.
+pub(crate) async fn take_out(conn: &mut PgConnection, entity: &str, seq: i64, now: Timestamp) -> Outcome<()> {
+    lock_rows(conn, &[entity]).await?;
+    mark(conn, entity, &Ack::These(vec![seq]), now).await
+}
+
 struct Place {
     seq: i64,
     envelope_id: String,
@@ -176,7 +182,7 @@ async fn with_envelopes(conn: &mut PgConnection, places: Vec<Place>) -> Outcome<
     Ok(letters.collect())
 }
 
-pub(super) async fn find(conn: &mut PgConnection, entity: &str) -> Outcome<Option<Mailbox>> {
+pub(crate) async fn find(conn: &mut PgConnection, entity: &str) -> Outcome<Option<Mailbox>> {
     let found = sqlx::query_as!(
         Mailbox,
         "-- aee_mailboxes::find\n SELECT entity, last_seq, acked_seq FROM aee_mailboxes WHERE entity = $1",
