@@ -55,12 +55,13 @@ impl Item {
     }
 }
 
-/// What came after a number, the earlier first.
+/// What came after a number, the earlier first; `all`: also what was taken out.
 pub(super) async fn after(
     conn: &mut PgConnection,
     entity: &str,
     after: i64,
     limit: u32,
+    all: bool,
 ) -> Outcome<Vec<Letter>> {
     let rows = sqlx::query_as!(
         Place,
@@ -70,12 +71,13 @@ pub(super) async fn after(
              SELECT i.seq, i.envelope_id, i.received_at, i.held_until,
                     sum(octet_length(e.body)) OVER (ORDER BY i.seq) - octet_length(e.body) AS before
              FROM aee_items i JOIN aee_envelopes e ON e.id = i.envelope_id
-             WHERE i.entity = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3) AS page
+             WHERE i.entity = $1 AND i.seq > $2 AND ($5 OR i.acked_at IS NULL) ORDER BY i.seq LIMIT $3) AS page
          WHERE before < $4 ORDER BY seq"#,
         entity,
         after,
         i64::from(limit),
-        BYTES
+        BYTES,
+        all
     )
     .fetch_all(&mut *conn)
     .await?;
