@@ -19,7 +19,9 @@ pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
-use super::{AppError, Caller, Ctx, Outcome, answers, mailboxes, not_found, pairs, refutations};
+use super::{
+    AppError, Caller, Ctx, Outcome, answers, envelope_keys, mailboxes, not_found, pairs, refutations,
+};
 
 /// Envelopes that are taken in at once at the most.
 pub const BATCH: usize = 100;
@@ -95,7 +97,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     let now = ctx.now();
     let settings = &ctx.settings.post;
     // Before anything else is done with it (AEE §11.2).
-    let verified = verify(ctx, &envelope)?;
+    let verified = verify(ctx, &envelope).await?;
     vouch(ctx, caller, &envelope, &verified)?;
     purposes::admit(&envelope.purpose, &settings.tolerated)?;
     if let Some(sent_at) = envelope.sent_at {
@@ -104,9 +106,15 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
-    let passage = policy::judge(&book.rules, &envelope, verified.by == Voucher::Sig)?;
+    let signed = verified.by == Voucher::Sig;
+    let passage = policy::judge(&book.rules, &envelope, signed)?;
+    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
+        return Err(policy::unsigned().into());
+    }
     let misfit = book.fits(&envelope)?;
-    let effective = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let believed = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
+    let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
@@ -124,7 +132,6 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         way: Way::Deliver,
         envelope,
     };
-    note("taken in", &parcel.envelope);
     if parcel.envelope.recipient != settings.entity {
         return Ok(vec![parcel]);
     }
@@ -151,14 +158,15 @@ async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parc
     Ok(parcels)
 }
 
-fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
-    let Some(_sig) = Sig::read(&envelope.members)? else {
+async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
+    let Some(sig) = Sig::read(&envelope.members)? else {
         if ctx.settings.post.signatures == Signatures::Always {
             return Err(policy::unsigned().into());
         }
         return Ok(Verified { by: Voucher::Token, kid: None });
     };
-    Err(entente_core::envelopes::signing::wrong().into())
+    envelope_keys::verify(ctx, envelope, &sig).await?;
+    Ok(Verified { by: Voucher::Sig, kid: Some(sig.kid) })
 }
 
 /// `from` must be the caller's (AEE §11.5), or the envelope signed and the caller one who may pass on such.

@@ -16,6 +16,7 @@ use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning};
 
 pub(crate) use self::batch::put;
+use super::envelopes::note;
 use super::{AppError, Ctx, Outcome};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
@@ -170,6 +171,11 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec
     let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
     tx.commit().await?;
     put.announce(ctx);
+    for (parcel, answer) in parcels.iter().zip(&put.answers) {
+        if answer.is_ok() {
+            note("taken in", &parcel.envelope);
+        }
+    }
     Ok(put.answers)
 }
 

@@ -228,7 +228,7 @@ async fn the_claim_names_its_tests() {
     assert!(clauses.len() >= 10, "{claim}");
     let named: Vec<&Value> = clauses.iter().flat_map(|clause| clause["tests"].as_array().unwrap()).collect();
     // That each of them exists, `house_rules.rs` shows: the claim is the section of CONFORMANCE.md.
-    assert!(named.contains(&json!("answers::the_claim_names_its_tests")), "{claim}");
+    assert!(named.iter().any(|test| **test == "answers::the_claim_names_its_tests"), "{claim}");
     assert!(clauses.iter().all(|clause| clause["status"].as_str().is_some_and(|status| !status.is_empty())));
     world.end().await;
 }

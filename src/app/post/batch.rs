@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
+use entente_core::envelopes::signing;
 use entente_core::envelopes::{EnvelopeType, Warning, hash, is_bus, members};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
@@ -14,7 +15,7 @@ use sqlx::PgConnection;
 use super::{Known, Parcel, Put, Way};
 use crate::app::envelopes::{self, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{Ctx, Outcome, buses, pairs};
+use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs};
 
 /// What a batch knows before it judges.
 struct Desk {
@@ -25,6 +26,8 @@ struct Desk {
     pairs: HashMap<(String, String), Pair>,
     /// Who listens to each channel.
     listeners: HashMap<String, Vec<String>>,
+    /// The keys that still count, of those by which signatures were verified.
+    keys: HashSet<(String, String)>,
     /// The last number of each mailbox that is there.
     ends: HashMap<String, i64>,
     items: Vec<Item>,
@@ -100,6 +103,11 @@ impl Desk {
         let hashes = hashes(conn, &hashed).await?;
         let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
         let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
+        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
+        let keys =
+            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
+        let keys: BTreeSet<(String, String)> = keys.collect();
+        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
         let direct =
             parcels.iter().filter(|parcel| parcel.way != Way::Keep && !parcel.envelope.is_broadcast());
         let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
@@ -112,6 +120,7 @@ impl Desk {
             hashes,
             pairs,
             listeners,
+            keys,
             ends,
             items: Vec::new(),
             fresh: Vec::new(),
@@ -131,6 +140,9 @@ impl Desk {
         let envelope = &parcel.envelope;
         if let Some(stub) = self.stubs.get(&envelope.id) {
             return Err(stub.repeated(parcel));
+        }
+        if self.voided(parcel) {
+            return Err(signing::wrong());
         }
         let mut warnings = parcel.warnings.clone();
         if envelope.references.iter().any(|one| one.hash.is_some() && !self.fits(one)) {
@@ -191,6 +203,12 @@ impl Desk {
             verified: parcel.verified.clone(),
             warnings,
         })
+    }
+
+    /// Whether the key by which it was verified counts no more.
+    fn voided(&self, parcel: &Parcel) -> bool {
+        let kid = parcel.verified.kid.as_ref().filter(|_| parcel.verified.by == Voucher::Sig);
+        kid.is_some_and(|kid| !self.keys.contains(&(parcel.envelope.sender.clone(), kid.clone())))
     }
 
     /// The gateway's own letters end what they end by other means; its answer at once, and what others hear of that, stand
