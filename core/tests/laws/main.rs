@@ -10,6 +10,7 @@ mod agents;
 mod amounts;
 mod any;
 mod arbitration;
+mod bridges;
 mod budgets;
 mod canonical;
 mod capabilities;
