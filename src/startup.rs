@@ -1,6 +1,7 @@
 //! The composition root: puts a server together out of its parts, and takes it apart again in order. The program and the
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
+mod database;
 mod sockets;
 
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +18,6 @@ use sqlx::PgPool;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::app::jobs::Works;
@@ -37,14 +37,11 @@ use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
 use crate::http::openapi::Document;
 
+use crate::db;
 use crate::http::{Connections, Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
-use crate::{app, db};
-
-/// How long the database may take to be there when the server starts: in a composition both start together.
-const DATABASE_WAIT: Duration = Duration::from_mins(1);
 
 /// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
 /// a closing one (contract 3.2), so the server must be the more patient side.
@@ -177,7 +174,7 @@ impl Server {
         let doors = db::pool(database, config.database_connections);
         // One connection of each is there before the first request is.
         for pool in [&house, &messages, &doors] {
-            wait_for(pool).await?;
+            database::wait_for(pool).await?;
         }
         db::migrate::run(&house).await?;
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
@@ -196,7 +193,7 @@ impl Server {
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
             quotas: Arc::new(Quotas::new(config.post.quotas)),
-            webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
             rulebook: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
@@ -380,28 +377,4 @@ fn listen(
         }
     });
     Ok((address, handle))
-}
-
-/// Waits for the database, and checks its version.
-async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
-    let deadline = Instant::now() + DATABASE_WAIT;
-    loop {
-        match pool.acquire().await {
-            Ok(mut connection) => {
-                let version = app::server_version(&mut connection).await?;
-                return if version >= 150_000 { Ok(()) } else { Err(StartError::Version(version / 10_000)) };
-            }
-            Err(e @ (sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut)) if Instant::now() < deadline => {
-                info!(error = %e, "waiting for the database");
-                sleep(Duration::from_millis(500)).await;
-            }
-            Err(sqlx::Error::Database(e))
-                if e.code().as_deref() == Some("57P03") && Instant::now() < deadline =>
-            {
-                info!("the database is starting");
-                sleep(Duration::from_millis(500)).await;
-            }
-            Err(e) => return Err(StartError::Database(e)),
-        }
-    }
 }

@@ -8,7 +8,7 @@ mod threads;
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
-use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
+use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
 use entente_core::envelopes::{Envelope, EnvelopeType, Warning, letters, policy, purposes, read};
 use entente_core::keys::Scope;
@@ -17,9 +17,12 @@ use entente_core::refusal::{Code, Refusal};
 pub use self::rows::Kept;
 pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
-use super::post::{Parcel, Post, Signatures, Way};
+use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
-use super::{AppError, Caller, Ctx, Outcome, answers, mailboxes, not_found, pairs, refutations};
+use super::{
+    AppError, Caller, Ctx, Outcome, answers, approvals, envelope_keys, mailboxes, not_found, pairs,
+    redactions, refutations,
+};
 
 /// Envelopes that are taken in at once at the most.
 pub const BATCH: usize = 100;
@@ -95,7 +98,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     let now = ctx.now();
     let settings = &ctx.settings.post;
     // Before anything else is done with it (AEE §11.2).
-    let verified = verify(ctx, &envelope)?;
+    let verified = verify(ctx, &envelope).await?;
     vouch(ctx, caller, &envelope, &verified)?;
     purposes::admit(&envelope.purpose, &settings.tolerated)?;
     if let Some(sent_at) = envelope.sent_at {
@@ -104,9 +107,15 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
-    let passage = policy::judge(&book.rules, &envelope, verified.by == Voucher::Sig)?;
+    let signed = verified.by == Voucher::Sig;
+    let passage = policy::judge(&book.rules, &envelope, signed)?;
+    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
+        return Err(policy::unsigned().into());
+    }
     let misfit = book.fits(&envelope)?;
-    let effective = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let believed = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
+    let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
@@ -122,15 +131,16 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         warnings,
         original: None,
         way: Way::Deliver,
+        made: None,
         envelope,
     };
-    note("taken in", &parcel.envelope);
     if parcel.envelope.recipient != settings.entity {
-        return Ok(vec![parcel]);
+        approvals::park(ctx, &mut parcel).await?;
+        return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
-        return Ok(vec![parcel]);
+        return Ok(vec![redactions::passed_back(ctx, book, parcel).await?]);
     }
     answered(ctx, caller, parcel).await
 }
@@ -156,22 +166,23 @@ async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parc
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
     let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
     reply.way = Way::Keep;
-    let id = asked.envelope.id.clone();
+    let original = Original::of(&asked.envelope);
     let mut parcels = vec![asked, reply];
     for notice in answer.notices {
-        parcels.push(Parcel { original: Some(id.clone()), ..Parcel::own(notice)? });
+        parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
     }
     Ok(parcels)
 }
 
-fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
-    let Some(_sig) = Sig::read(&envelope.members)? else {
+async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
+    let Some(sig) = Sig::read(&envelope.members)? else {
         if ctx.settings.post.signatures == Signatures::Always {
             return Err(policy::unsigned().into());
         }
         return Ok(Verified { by: Voucher::Token, kid: None });
     };
-    Err(entente_core::envelopes::signing::wrong().into())
+    envelope_keys::verify(ctx, envelope, &sig).await?;
+    Ok(Verified { by: Voucher::Sig, kid: Some(sig.kid) })
 }
 
 /// `from` must be the caller's (AEE §11.5), or the envelope signed and the caller one who may pass on such.
@@ -244,6 +255,13 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     seen_by(&mut conn, caller, id).await?.ok_or_else(|| not_found("envelope"))
 }
 
+/// Whether it is from or to the caller. What waits for a person to agree, or is handed out only with something left out, is
+/// its sender's alone: others are a party to what they find in their mailbox.
+pub(super) fn between(caller: &Caller, kept: &Kept) -> bool {
+    let handed_out = !matches!(kept.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted);
+    speaks_for(caller, &kept.sender) || (handed_out && speaks_for(caller, &kept.recipient))
+}
+
 /// An envelope if the caller is a party to it: it sent it, or found it in a mailbox.
 pub(crate) async fn seen_by(
     conn: &mut sqlx::PgConnection,
@@ -251,7 +269,7 @@ pub(crate) async fn seen_by(
     id: &str,
 ) -> Outcome<Option<Kept>> {
     let Some(kept) = load(conn, id).await? else { return Ok(None) };
-    if speaks_for(caller, &kept.sender) || speaks_for(caller, &kept.recipient) {
+    if between(caller, &kept) {
         return Ok(Some(kept));
     }
     let holders = mailboxes::holders(conn, id).await?;

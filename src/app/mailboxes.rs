@@ -96,7 +96,7 @@ pub async fn read(
     let mut conn = ctx.pool.acquire().await?;
     let nothing = || Mailbox { entity: entity.to_owned(), last_seq: 0, acked_seq: 0 };
     let mailbox = find(&mut conn, entity).await?.unwrap_or_else(nothing);
-    let letters = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit).await?;
+    let letters = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit, from.is_some()).await?;
     Ok((mailbox, letters))
 }
 

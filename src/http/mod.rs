@@ -6,6 +6,7 @@
 mod access;
 mod access_requests;
 mod agents;
+mod approvals;
 mod arbitration;
 mod asks;
 mod assignments;
@@ -184,6 +185,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     envelopes::routes(config);
     mailboxes::routes(config);
     threads::routes(config);
+    approvals::routes(config);
     buses::routes(config);
     bridges::routes(config);
 }

@@ -98,8 +98,7 @@ impl Places {
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         register(&owner, "agent.owner", &key(1)).await;
-        let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
-        owner.post("/aee/keys", own).await.is(201);
+        owner.post("/aee/keys", json!({ "kid": "private", "algorithm": "HS256" })).await.is(201);
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
@@ -110,10 +109,12 @@ impl Places {
         owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
         let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
         owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
-        let file = "ops.owned.task.schema.json";
-        owner.put(&format!("/aee/schemas/intents/{file}"), json!({ "title": "private" })).await.ok();
+        owner
+            .put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" }))
+            .await
+            .ok();
         Self(vec![
-            ("file", file.to_owned()),
+            ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
@@ -173,6 +174,7 @@ fn body(path: &str) -> Value {
             "to": "agent.stranger", "intent": "ops.x", "corr": "thread-theirs", "priority": "low", "payload": {},
         }),
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
+        "{envelope_id}" => json!({ "decision": "approve" }),
         "ack" => json!({ "up_to": 0 }),
         _ if path.contains("/aee/bridges/") => {
             json!({ "kind": "jobs", "entity": "agent.owner", "intents": ["**"], "agent": "talk" })

@@ -55,6 +55,8 @@ pub struct Passage {
     pub redact: Vec<String>,
     /// The highest priority that is believed.
     pub max_priority: Option<Priority>,
+    /// Whether any rule is for the link: there is a boundary.
+    pub boundary: bool,
 }
 
 /// A rule that was understood.
@@ -124,6 +126,7 @@ pub fn judge(rules: &[Checked], envelope: &Envelope, signed: bool) -> Result<Pas
     for one in
         rules.iter().filter(|one| one.from.matches(&envelope.sender) && one.to.matches(&envelope.recipient))
     {
+        passage.boundary = true;
         let denied = one.deny.iter().any(|pattern| pattern.matches(purpose));
         let unlisted = !one.allow.is_empty() && !one.allow.iter().any(|pattern| pattern.matches(purpose));
         if denied || unlisted {
