@@ -63,15 +63,14 @@ pub async fn accept_all(
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
     let book = rulebook::latest(ctx).await?;
-    let mut parcels = Vec::with_capacity(all.len());
+    let mut bundles = Vec::with_capacity(all.len());
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
         judged.push(match prepare(ctx, caller, &book, bytes).await {
             Ok(prepared) => {
-                let count = prepared.len();
                 let reply = prepared.get(1).map(|reply| reply.body.clone());
-                parcels.extend(prepared);
-                Ok((count, reply))
+                bundles.push(prepared);
+                Ok(reply)
             }
             Err(failure) => {
                 note_refusal(bytes, &failure);
@@ -79,12 +78,10 @@ pub async fn accept_all(
             }
         });
     }
-    let mut receipts = post.hand_in(parcels).await.into_iter();
+    let mut receipts = post.hand_in(bundles).await.into_iter();
     let answers = judged.into_iter().zip(all).map(|(judged, bytes)| {
-        let (count, reply) = judged?;
-        let mut own = receipts.by_ref().take(count);
-        let receipt = own.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())));
-        own.for_each(drop);
+        let reply = judged?;
+        let receipt = receipts.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())));
         let receipt = receipt.inspect_err(|failure| note_refusal(bytes, failure))?;
         Ok(Accepted { receipt, reply })
     });
