@@ -6,6 +6,7 @@
 //! `purposes.rs`, what may cross a boundary `policy.rs`, how many one sender may send `quotas.rs`, and over which
 //! connection unsigned `transport.rs`. Who may send and to whom it goes is the server's.
 
+pub mod approvals;
 pub mod check;
 pub mod letters;
 pub mod logs;
@@ -14,6 +15,7 @@ pub mod policy;
 pub mod purposes;
 pub mod quotas;
 pub mod receipt;
+pub mod redaction;
 pub mod schemas;
 pub mod signing;
 pub mod transport;

@@ -27,6 +27,17 @@ pub fn receipt_id(intent: IntentId, seq: i64) -> String {
     format!("rcpt_{}", Ulid(bits))
 }
 
+/// The type under which an envelope in a mailbox is delivered.
+pub const ENVELOPE: &str = "aee.envelope";
+
+/// The `webhook-id` of an envelope in a mailbox: the same on every attempt and server.
+#[must_use]
+pub fn item_id(entity: &str, seq: i64) -> String {
+    let digest = sha256(format!("item\0{entity}\0{seq}"));
+    let bits = digest.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+    format!("item_{}", Ulid(bits))
+}
+
 /// What a receiver came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -35,6 +46,8 @@ pub enum EndpointKind {
     Subscription,
     /// An agent registered with an `endpoint` (RFC-0016): it gets what concerns it.
     Agent,
+    /// Somebody subscribed to the mailbox of an entity (AEE §5): it gets every envelope that is put there.
+    Mailbox,
 }
 
 impl EndpointKind {
@@ -44,13 +57,14 @@ impl EndpointKind {
         match self {
             Self::Subscription => "subscription",
             Self::Agent => "agent",
+            Self::Mailbox => "mailbox",
         }
     }
 
     /// Reads a kind; `None` when there is no such kind.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Subscription, Self::Agent].into_iter().find(|kind| kind.as_str() == text)
+        [Self::Subscription, Self::Agent, Self::Mailbox].into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
@@ -124,6 +138,8 @@ pub struct Endpoint {
 /// What is asked for in a subscription.
 #[derive(Debug, Clone)]
 pub struct EndpointAsk {
+    /// Of the mailbox of the entity that it sees as, instead of what happens.
+    pub mailbox: bool,
     /// Only of this intent.
     pub intent_id: Option<IntentId>,
     /// Only of this channel.
@@ -165,9 +181,14 @@ impl Endpoint {
     ) -> Result<Self, Refusal> {
         check_types(&ask.event_types)?;
         check_end(ask.expires_at, now)?;
+        let kind = if ask.mailbox { EndpointKind::Mailbox } else { EndpointKind::Subscription };
+        if ask.mailbox && (ask.intent_id.is_some() || ask.channel_id.is_some()) {
+            return Err(whole_mailbox());
+        }
+        check_whole(kind, &ask.event_types)?;
         Ok(Self {
             id,
-            kind: EndpointKind::Subscription,
+            kind,
             principal_id: principal_id.to_owned(),
             agent_id: agent_id.to_owned(),
             intent_id: ask.intent_id,
@@ -210,6 +231,7 @@ impl Endpoint {
         let mut next = self.clone();
         if let Some(types) = change.event_types {
             check_types(&types)?;
+            check_whole(self.kind, &types)?;
             next.event_types = types;
         }
         if change.expires_at.is_some() {
@@ -251,6 +273,18 @@ impl Endpoint {
         let names: &[&str] = if event_type == MESSAGE[0] { &MESSAGE } else { &[event_type] };
         self.event_types.is_empty() || names.iter().any(|name| said(name))
     }
+}
+
+/// A mailbox is received whole: its numbers would have gaps otherwise, and nobody could tell what was lost from what was
+/// left out.
+fn check_whole(kind: EndpointKind, types: &[String]) -> Result<(), Refusal> {
+    if kind == EndpointKind::Mailbox && !types.is_empty() { Err(whole_mailbox()) } else { Ok(()) }
+}
+
+fn whole_mailbox() -> Refusal {
+    let message =
+        "A subscription to a mailbox is to all of it. Leave out `intent_id`, `channel_id` and `event_types`.";
+    Refusal::field(Code::Unprocessable, "mailbox", "whole", message)
 }
 
 fn check_types(types: &[String]) -> Result<(), Refusal> {

@@ -22,11 +22,11 @@ use sqlx::PgConnection;
 use super::deliveries::{self, Health};
 use super::lines::Line;
 use super::visits::visit;
-use super::{Caller, Ctx, Outcome, idempotency, not_found, seats};
+use super::{Caller, Ctx, Outcome, idempotency, mailboxes, not_found, seats};
 
-pub(crate) use audience::{Audience, powers};
+pub(crate) use audience::{Audience, grants, powers};
 pub(crate) use retiring::retire;
-pub(crate) use rows::{Stored, find, sweep_removed};
+pub(crate) use rows::{Stored, find, of_mailboxes, sweep_removed};
 
 /// Seconds that an old secret goes on signing along after it was replaced, when nothing is said.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
@@ -54,7 +54,12 @@ pub async fn subscribe(
     secret: Option<Secret>,
     once: Option<&Idempotency>,
 ) -> Outcome<Shown> {
-    caller.require(Scope::IntentsRead)?;
+    if ask.mailbox {
+        caller.require(Scope::MailRead)?;
+        mailboxes::require(caller, agent_id)?;
+    } else {
+        caller.require(Scope::IntentsRead)?;
+    }
     let who = caller.acting_as(agent_id.to_owned());
     check_url(ctx, ask.url.as_deref())?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
@@ -75,6 +80,9 @@ pub async fn subscribe(
     let mut endpoint = Endpoint::subscribe(ask, id, caller.principal(), agent_id, now)?;
     endpoint.public_key = secret.public();
     rows::insert(&mut tx, &endpoint, caller.grant.key.id, &secret).await?;
+    if endpoint.kind == EndpointKind::Mailbox {
+        mailboxes::open_row(&mut tx, agent_id, caller.principal(), now).await?;
+    }
     line.record(ctx, told(Kind::EndpointCreated, &endpoint, agent_id));
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &endpoint, now).await?;
@@ -138,7 +146,7 @@ pub struct Filter {
 /// # Errors
 /// The scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Shown>> {
-    caller.require(Scope::IntentsRead)?;
+    require_any(caller)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::list(&mut conn, caller.principal(), filter).await?;
     let mine: Vec<Endpoint> =
@@ -362,15 +370,22 @@ fn told(kind: Kind, endpoint: &Endpoint, actor: &str) -> Draft {
 }
 
 /// Whether the caller may manage an endpoint: one of its principal's, seen as an agent that the key may act as; with the
-/// scope `admin` any.
+/// scope `admin` any. The key must be able to read what the endpoint is sent.
 fn may_manage(caller: &Caller, endpoint: &Endpoint) -> bool {
     let own = endpoint.principal_id == caller.principal() && caller.grant.key.may_act_as(&endpoint.agent_id);
-    own || caller.has(Scope::Admin)
+    let mail = endpoint.kind == EndpointKind::Mailbox;
+    let reads = caller.has(if mail { Scope::MailRead } else { Scope::IntentsRead });
+    reads && (own || caller.has(Scope::Admin))
+}
+
+/// Requires that the key can read anything that an endpoint may be sent.
+fn require_any(caller: &Caller) -> Outcome<()> {
+    if caller.has(Scope::MailRead) { Ok(()) } else { Ok(caller.require(Scope::IntentsRead)?) }
 }
 
 /// An endpoint that the caller may manage.
 pub(crate) async fn reachable(conn: &mut PgConnection, caller: &Caller, id: EndpointId) -> Outcome<Stored> {
-    caller.require(Scope::IntentsRead)?;
+    require_any(caller)?;
     let found = find(conn, id).await?.filter(|stored| may_manage(caller, &stored.endpoint));
     found.ok_or_else(|| not_found("subscription"))
 }

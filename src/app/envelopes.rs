@@ -8,7 +8,7 @@ mod threads;
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
-use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
+use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
 use entente_core::envelopes::{Envelope, EnvelopeType, Warning, letters, policy, purposes, read};
 use entente_core::keys::Scope;
@@ -17,10 +17,11 @@ use entente_core::refusal::{Code, Refusal};
 pub use self::rows::Kept;
 pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
-use super::post::{Parcel, Post, Signatures, Way};
+use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
 use super::{
-    AppError, Caller, Ctx, Outcome, answers, envelope_keys, mailboxes, not_found, pairs, refutations,
+    AppError, Caller, Ctx, Outcome, answers, approvals, envelope_keys, mailboxes, not_found, pairs,
+    redactions, refutations,
 };
 
 /// Envelopes that are taken in at once at the most.
@@ -127,16 +128,31 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         warnings,
         original: None,
         way: Way::Deliver,
+        made: None,
         envelope,
     };
     if parcel.envelope.recipient != settings.entity {
-        return Ok(vec![parcel]);
+        approvals::park(ctx, &mut parcel).await?;
+        return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
-        return Ok(vec![parcel]);
+        return Ok(vec![redactions::passed_back(ctx, book, parcel).await?]);
     }
     answered(ctx, caller, parcel).await
+}
+
+/// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
+pub(crate) fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Vec<Parcel>> {
+    let envelope = &parcel.envelope;
+    let passage = policy::judge(&book.rules, envelope, parcel.verified.by == Voucher::Sig)?;
+    let mut warnings = parcel.warnings.clone();
+    warnings.extend(book.fits(envelope)?);
+    let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
+    warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
+    let way = if envelope.recipient == ctx.settings.post.entity { Way::Keep } else { parcel.way };
+    note("carried", envelope);
+    Ok(vec![Parcel { effective, warnings, way, ..parcel }])
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.
@@ -147,10 +163,10 @@ async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parc
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
     let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
     reply.way = Way::Keep;
-    let id = asked.envelope.id.clone();
+    let original = Original::of(&asked.envelope);
     let mut parcels = vec![asked, reply];
     for notice in answer.notices {
-        parcels.push(Parcel { original: Some(id.clone()), ..Parcel::own(notice)? });
+        parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
     }
     Ok(parcels)
 }
@@ -236,6 +252,13 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     seen_by(&mut conn, caller, id).await?.ok_or_else(|| not_found("envelope"))
 }
 
+/// Whether it is from or to the caller. What waits for a person to agree, or is handed out only with something left out, is
+/// its sender's alone: others are a party to what they find in their mailbox.
+pub(super) fn between(caller: &Caller, kept: &Kept) -> bool {
+    let handed_out = !matches!(kept.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted);
+    speaks_for(caller, &kept.sender) || (handed_out && speaks_for(caller, &kept.recipient))
+}
+
 /// An envelope if the caller is a party to it: it sent it, or found it in a mailbox.
 pub(crate) async fn seen_by(
     conn: &mut sqlx::PgConnection,
@@ -243,7 +266,7 @@ pub(crate) async fn seen_by(
     id: &str,
 ) -> Outcome<Option<Kept>> {
     let Some(kept) = load(conn, id).await? else { return Ok(None) };
-    if speaks_for(caller, &kept.sender) || speaks_for(caller, &kept.recipient) {
+    if between(caller, &kept) {
         return Ok(Some(kept));
     }
     let holders = mailboxes::holders(conn, id).await?;

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use entente_core::clock::Timestamp;
+use entente_core::envelopes::approvals::Decided;
 use entente_core::envelopes::pairing::{Pair, PairStatus};
 use entente_core::envelopes::{EnvelopeType, Priority, letters};
 use sqlx::PgConnection;
@@ -58,6 +59,70 @@ pub(crate) async fn lock(
     rows.into_iter()
         .map(|row| row.pair().map(|pair| ((pair.task_id.clone(), pair.respondent.clone()), pair)))
         .collect()
+}
+
+/// Locks the pairs of a task, each with who decided about it and when.
+pub(crate) async fn lock_task(conn: &mut PgConnection, task: &str) -> Outcome<Vec<(Pair, Option<Decided>)>> {
+    let rows = sqlx::query!(
+        "-- aee_pairs::lock_task
+         SELECT task_id, respondent, asker, corr, status, deadline, decided_by, decided_at FROM aee_pairs
+         WHERE task_id = $1 ORDER BY respondent FOR UPDATE",
+        task
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let decided = row.decided_by.zip(row.decided_at);
+            let (task_id, respondent) = (row.task_id, row.respondent);
+            let (asker, corr, status, deadline) = (row.asker, row.corr, row.status, row.deadline);
+            Ok((Row { task_id, respondent, asker, corr, status, deadline }.pair()?, decided))
+        })
+        .collect()
+}
+
+/// Opens the pairs of a task that a person has agreed to.
+pub(crate) async fn agree(
+    conn: &mut PgConnection,
+    task: &str,
+    (who, at): (&str, Timestamp),
+    reason: Option<&str>,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_pairs::agree
+         UPDATE aee_pairs SET status = 'open', decided_by = $2, decided_at = $3, reason = $4
+         WHERE task_id = $1 AND status = 'held'",
+        task,
+        who,
+        at,
+        reason
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Ends the pairs of a task that a person did not agree to, by the envelope that says so.
+pub(crate) async fn decline(
+    conn: &mut PgConnection,
+    task: &str,
+    ended_by: &str,
+    (who, at): (&str, Timestamp),
+    reason: Option<&str>,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_pairs::decline
+         UPDATE aee_pairs SET status = 'closed', ended_by = $2, decided_by = $3, decided_at = $4, reason = $5
+         WHERE task_id = $1 AND status = 'held'",
+        task,
+        ended_by,
+        who,
+        at,
+        reason
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// The pairs of these tasks.
@@ -148,7 +213,10 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     }
     let mut parcels = Vec::with_capacity(due.len());
     for row in due {
-        parcels.push(notice(ctx, &mut tx, &row.pair()?, now).await?);
+        // What the gateway asked on behalf of somebody has their own pair.
+        if row.asker != ctx.settings.post.entity {
+            parcels.push(notice(ctx, &mut tx, &row.pair()?, now).await?);
+        }
     }
     let put = post::put(ctx, &mut tx, &mut HashSet::new(), &parcels, now).await?;
     tx.commit().await?;

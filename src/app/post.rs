@@ -3,6 +3,7 @@
 //! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
 
 mod batch;
+mod push;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning};
 
 pub(crate) use self::batch::put;
+pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::{AppError, Ctx, Outcome};
 use crate::db::commit::{Deed, GroupCommit};
@@ -85,9 +87,29 @@ pub struct Parcel {
     /// What is not as it should be.
     pub warnings: Vec<Warning>,
     /// The envelope that the gateway made it from.
-    pub original: Option<String>,
+    pub original: Option<Original>,
     /// What is done with it.
     pub way: Way,
+    /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
+    pub made: Option<Box<Parcel>>,
+}
+
+/// An envelope that the gateway made another one from.
+#[derive(Debug, Clone)]
+pub struct Original {
+    /// Its id.
+    pub id: String,
+    /// Who sent it.
+    pub sender: String,
+    /// Whether it was taken in before; else it is in the same batch, and what was made from it falls if it is refused.
+    pub kept: bool,
+}
+
+impl Original {
+    /// One that is taken in with what was made from it.
+    pub(crate) fn of(envelope: &Envelope) -> Self {
+        Self { id: envelope.id.clone(), sender: envelope.sender.clone(), kept: false }
+    }
 }
 
 /// What is done with an envelope.
@@ -99,6 +121,8 @@ pub enum Way {
     Hold,
     /// It is kept, and goes nowhere: it was answered at once, or is such an answer.
     Keep,
+    /// It is kept, and its recipients get what the gateway made from it.
+    Withhold,
 }
 
 impl Parcel {
@@ -115,8 +139,14 @@ impl Parcel {
             warnings,
             original: None,
             way: Way::Deliver,
+            made: None,
             envelope,
         })
+    }
+
+    /// Who says what it says: of what the gateway made from an envelope, that one's sender.
+    pub(crate) fn speaker(&self) -> &str {
+        self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
     }
 
     /// SHA-256 of the text it came in.
@@ -200,13 +230,18 @@ pub(crate) struct Put {
     pub answers: Vec<Outcome<Receipt>>,
     /// Whose mailboxes have something new.
     pub touched: Vec<String>,
+    /// Whether something of it is to be sent to somebody.
+    pub pushed: bool,
 }
 
 impl Put {
-    /// Wakes whoever waits at the mailboxes. After the commit.
+    /// Wakes whoever waits at the mailboxes, and who sends. After the commit.
     pub fn announce(&self, ctx: &Ctx) {
         for entity in &self.touched {
             ctx.feed.ring(Touch::Mailbox(entity.clone()));
+        }
+        if self.pushed {
+            ctx.webhooks.wake();
         }
     }
 }

@@ -9,6 +9,7 @@ use entente_core::clock::{Timestamp, rfc3339};
 use entente_core::events::{Draft, Kind};
 use entente_core::ids::{EndpointId, IntentId};
 use entente_core::refusal::{Code, Refusal};
+use entente_core::webhooks::EndpointKind;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -45,6 +46,11 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp)
     if !stored.endpoint.live(line.now()) {
         let message =
             "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    }
+    if stored.endpoint.kind == EndpointKind::Mailbox {
+        let message =
+            "What came to a mailbox before is read from it: GET /api/v1/aee/mailboxes/{entity}?after=…";
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
     insert(&mut tx, id, since).await?;

@@ -8,7 +8,9 @@ use entente_core::egress::Allowed;
 use entente_core::ids::{ChannelId, IntentId};
 use tokio::sync::{Mutex, Notify};
 
+use super::Outcome;
 use super::endpoints::Audience;
+use super::mailboxes::Letter;
 use crate::feed::Record;
 
 /// What the operator says about webhooks.
@@ -35,7 +37,8 @@ pub struct Post {
     pub kind: String,
     /// The body.
     pub body: String,
-    /// The place of what it tells; `None` for a ping.
+    /// The place of what it tells; `None` for a ping and for what lies in a
+    /// mailbox.
     pub told: Option<(IntentId, i64)>,
     /// The channel that it happened on.
     pub channel_id: Option<ChannelId>,
@@ -48,10 +51,15 @@ pub struct Post {
 /// Writes a record for a receiver; `None` for one that another stands for. The door knows how things are written.
 pub type Encode = fn(&Record) -> Option<Post>;
 
+/// Writes an envelope in somebody's mailbox for a receiver.
+pub type EncodeItem = fn(&str, Letter) -> Outcome<Post>;
+
 /// What is shared.
 pub struct Webhooks {
     /// How a record is written.
     pub encode: Encode,
+    /// How an envelope in a mailbox is written.
+    pub encode_item: EncodeItem,
     /// Those who receive, as this server last knew them.
     pub(crate) audience: Mutex<Audience>,
     /// Something was queued.
@@ -61,8 +69,8 @@ pub struct Webhooks {
 impl Webhooks {
     /// Nobody receives yet.
     #[must_use]
-    pub fn new(encode: Encode) -> Self {
-        Self { encode, audience: Mutex::default(), queued: Notify::new() }
+    pub fn new(encode: Encode, encode_item: EncodeItem) -> Self {
+        Self { encode, encode_item, audience: Mutex::default(), queued: Notify::new() }
     }
 
     /// Says that something was queued.

@@ -4,12 +4,15 @@
 use entente_core::clock::{Timestamp, rfc3339};
 use entente_core::events::check_trace_id;
 use entente_core::keys::Dialect;
-use entente_core::webhooks::{MESSAGE, receipt_id};
+use entente_core::webhooks::{ENVELOPE, MESSAGE, item_id, receipt_id};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::events::EventBody;
 use super::frames::{MessageFrame, ReceiptFrame, is_audited_message};
+use super::mailboxes::ItemBody;
+use crate::app::Outcome;
+use crate::app::mailboxes::Letter;
 use crate::app::webhooks::Post;
 use crate::feed::Record;
 
@@ -59,6 +62,26 @@ pub fn encode(record: &Record) -> Option<Post> {
             Some(Post { webhook_id, kind, body, told, channel_id: Some(channel.id), trace_id: None, at })
         }
     }
+}
+
+/// An envelope in a mailbox, as who reads the mailbox finds it.
+#[derive(Serialize)]
+struct MailboxFrame<'a> {
+    entity: &'a str,
+    #[serde(flatten)]
+    item: ItemBody,
+}
+
+/// Writes an envelope in somebody's mailbox for a receiver, the envelope to the byte.
+///
+/// # Errors
+/// What is kept is not JSON.
+pub fn encode_item(entity: &str, letter: Letter) -> Outcome<Post> {
+    let (at, webhook_id) = (letter.received_at, item_id(entity, letter.seq));
+    let data = MailboxFrame { entity, item: ItemBody::new(letter, Dialect::Standard)? };
+    let body = serde_json::to_string(&HookBody { r#type: ENVELOPE, timestamp: rfc3339(at), data: &data })?;
+    let kind = ENVELOPE.to_owned();
+    Ok(Post { webhook_id, kind, body, told: None, channel_id: None, trace_id: None, at })
 }
 
 fn write(kind: &str, at: Timestamp, data: &impl Serialize) -> Option<String> {

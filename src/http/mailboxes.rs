@@ -32,7 +32,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
 /// An envelope in a mailbox.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MailboxItem)]
-struct ItemBody {
+pub(super) struct ItemBody {
     /// Its number in the mailbox.
     seq: i64,
     /// Until when it is kept for whoever picked it.
@@ -44,7 +44,11 @@ struct ItemBody {
 }
 
 impl ItemBody {
-    fn new(letter: Letter, dialect: Dialect) -> Outcome<Self> {
+    /// An item for this client.
+    ///
+    /// # Errors
+    /// What is kept is not JSON.
+    pub(super) fn new(letter: Letter, dialect: Dialect) -> Outcome<Self> {
         Ok(Self {
             seq: letter.seq,
             held_until: letter.held_until.map(|at| WireTime::new(at, dialect)),

@@ -6,6 +6,7 @@
 mod access;
 mod access_requests;
 mod agents;
+mod approvals;
 mod arbitration;
 mod asks;
 mod assignments;
@@ -13,6 +14,7 @@ mod audit;
 mod authority;
 mod batches;
 mod body;
+mod bridges;
 mod buses;
 mod caller;
 mod channels;
@@ -103,9 +105,9 @@ pub struct Doors {
     /// What deeds are handed.
     pub ctx: Ctx,
     /// Where messages are handed in.
-    pub sends: Sends,
+    pub sends: Arc<Sends>,
     /// Where jobs and workers' reports are handed in.
-    pub works: Works,
+    pub works: Arc<Works>,
     /// Where envelopes are handed in.
     pub post: Post,
     /// What the door is limited to.
@@ -183,7 +185,9 @@ fn api(config: &mut ServiceConfig<'_>) {
     envelopes::routes(config);
     mailboxes::routes(config);
     threads::routes(config);
+    approvals::routes(config);
     buses::routes(config);
+    bridges::routes(config);
 }
 
 /// The application, as the server and the tests run it.

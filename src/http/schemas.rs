@@ -7,7 +7,6 @@ use entente_core::keys::{Dialect, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
@@ -117,7 +116,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 struct SchemaDocument(Box<RawValue>);
 
 impl PartialSchema for SchemaDocument {
-    fn schema() -> RefOr<Schema> {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         ObjectBuilder::new()
             .schema_type(Type::Object)
             .description(Some("A JSON Schema (2020-12), kept letter by letter"))

@@ -4,6 +4,7 @@
 use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
 use entente_core::ids::{ChannelId, EndpointId, IntentId};
 use entente_core::keys::Dialect;
+use entente_core::keys::Scope;
 use entente_core::limits::{DURATION_SECONDS, PAGE};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::signing::{Scheme, Secret};
@@ -46,6 +47,8 @@ struct SubscriptionBody {
     portfolio_id: Option<String>,
     /// Only of this channel.
     channel_id: Option<ChannelId>,
+    /// The entity whose mailbox it is sent, instead of what happens.
+    mailbox: Option<String>,
     /// Only of these types, globs with `*`; empty for all.
     #[schema(example = json!(["channel_message", "task.*"]))]
     event_types: Vec<String>,
@@ -103,6 +106,7 @@ impl SubscriptionBody {
             active: endpoint.active(doors.ctx.now()),
             id: endpoint.id,
             kind: endpoint.kind,
+            mailbox: (endpoint.kind == EndpointKind::Mailbox).then(|| endpoint.agent_id.clone()),
             subscriber_id: endpoint.agent_id.clone(),
             subscriber_id_camel: endpoint.agent_id,
             intent_id: endpoint.intent_id,
@@ -144,6 +148,10 @@ struct SubscribeBody {
     intent_id: Option<String>,
     /// Only of this channel.
     channel_id: Option<String>,
+    /// Instead of what happens, every envelope that is put into the mailbox of this entity, which the key must be able to
+    /// act as.
+    #[schema(example = "agent.researcher")]
+    mailbox: Option<String>,
     /// Only of this portfolio; there are none yet.
     #[serde(alias = "portfolioId")]
     portfolio_id: Option<String>,
@@ -180,8 +188,15 @@ async fn subscribe(
     let once = body.once(&request)?;
     let said = body.value;
     let strict = doors.ctx.settings.strict;
-    let agent = asker.caller.speaker("subscriber_id", said.subscriber_id.as_deref(), strict)?;
-    asker.caller.require(entente_core::keys::Scope::IntentsRead)?;
+    let mailbox = said.mailbox.is_some();
+    let subscriber = said.mailbox.or(said.subscriber_id);
+    let agent = if let (true, Some(entity)) = (mailbox, &subscriber) {
+        asker.caller.require(Scope::MailRead)?;
+        entity.clone()
+    } else {
+        asker.caller.require(Scope::IntentsRead)?;
+        asker.caller.speaker("subscriber_id", subscriber.as_deref(), strict)?
+    };
     if said.portfolio_id.is_some() {
         return Err(Refusal::not_found("portfolio").into());
     }
@@ -190,6 +205,7 @@ async fn subscribe(
     let intent = said.intent_id.map(|text| id::<IntentId>("intent", &text)).transpose()?;
     let channel = said.channel_id.map(|text| id::<ChannelId>("channel", &text)).transpose()?;
     let ask = EndpointAsk {
+        mailbox,
         intent_id: intent,
         channel_id: channel,
         event_types: said.event_types.unwrap_or_default(),
@@ -207,7 +223,7 @@ async fn subscribe(
 #[utoipa::path(operation_id = "list_subscriptions", tag = "webhooks",
     params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
            ("portfolio_id" = Option<String>, Query, description = "Only of this portfolio; there are none yet"),
-           ("kind" = Option<EndpointKind>, Query, description = "`agent` for the endpoints that agents registered with"),
+           ("kind" = Option<EndpointKind>, Query, description = "`agent` for the endpoints that agents registered with, `mailbox` for mailboxes' only"),
            ("after" = Option<String>, Query, description = "The id of the last one of the previous page"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
     responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
@@ -215,7 +231,7 @@ async fn subscribe(
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let filter = Filter {
         intent_id: query.parsed("intent_id", "an intent's id", |text| text.parse().ok())?,
-        kind: query.parsed("kind", "`subscription` or `agent`", EndpointKind::parse)?,
+        kind: query.parsed("kind", "`subscription`, `mailbox` or `agent`", EndpointKind::parse)?,
         after: query.parsed("after", "a subscription's id", |text| text.parse().ok())?,
         limit: query.limit(PAGE)?,
     };

@@ -108,6 +108,10 @@ impl Places {
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         register(&owner, "agent.owner", &key(1)).await;
+<<<<<<< HEAD
+        owner.post("/aee/keys", json!({ "kid": "private", "algorithm": "HS256" })).await.is(201);
+=======
+>>>>>>> words
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
@@ -177,7 +181,11 @@ fn body(path: &str) -> Value {
             "to": "agent.stranger", "intent": "ops.x", "corr": "thread-theirs", "priority": "low", "payload": {},
         }),
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
+        "{envelope_id}" => json!({ "decision": "approve" }),
         "ack" => json!({ "up_to": 0 }),
+        _ if path.contains("/aee/bridges/") => {
+            json!({ "kind": "jobs", "entity": "agent.owner", "intents": ["**"], "agent": "talk" })
+        }
         "jobs" => json!({ "agent": "talk" }),
         "workers" => json!({ "name": "theirs", "agents": ["talk"] }),
         "directive" => json!({ "directive": "terminate" }),

@@ -57,6 +57,8 @@ pub enum ReceiptStatus {
     Held,
     /// It was for the server, which has answered.
     Answered,
+    /// A rule leaves something out of it: its recipients have an envelope of the server's instead (AEE §11.5).
+    Redacted,
 }
 
 /// A receipt.

@@ -4,13 +4,14 @@ use entente_core::clock::plus_seconds;
 use entente_core::ids::{EndpointId, IntentId};
 use entente_core::refusal::Code;
 use entente_core::signing::Scheme;
-use entente_core::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange, receipt_id};
+use entente_core::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange, item_id, receipt_id};
 use proptest::prelude::*;
 
 use crate::any::{Dice, at, moment};
 
 fn ask() -> EndpointAsk {
     EndpointAsk {
+        mailbox: false,
         intent_id: None,
         channel_id: None,
         event_types: Vec::new(),
@@ -47,6 +48,29 @@ fn what_happens_to_a_message_has_an_id_of_its_own() {
     assert!(id.starts_with("rcpt_") && id.len() == 31 && !id.contains('.'), "{id}");
     assert_eq!(receipt_id(intent(1), 7), id);
     assert!(receipt_id(intent(1), 8) != id && receipt_id(intent(2), 7) != id);
+}
+
+#[test]
+fn an_envelope_in_a_mailbox_has_an_id_of_its_own() {
+    let id = item_id("agent.a", 7);
+    assert!(id.starts_with("item_") && id.len() == 31 && !id.contains('.'), "{id}");
+    assert_eq!(item_id("agent.a", 7), id);
+    assert!(item_id("agent.a", 8) != id && item_id("agent.b", 7) != id);
+}
+
+#[test]
+fn a_mailbox_is_received_whole() {
+    let intent = Some(IntentId::mint(at(1), &Dice(1)));
+    let types = vec!["aee.*".to_owned()];
+    for narrowed in
+        [EndpointAsk { intent_id: intent, ..ask() }, EndpointAsk { event_types: types.clone(), ..ask() }]
+    {
+        assert!(made(narrowed.clone()).is_ok());
+        assert_eq!(made(EndpointAsk { mailbox: true, ..narrowed }).err(), Some(Code::Unprocessable));
+    }
+    let whole = made(EndpointAsk { mailbox: true, ..ask() }).unwrap();
+    let narrower = EndpointChange { event_types: Some(types), ..EndpointChange::default() };
+    assert_eq!(whole.changed(narrower, at(2)).unwrap_err().code, Code::Unprocessable);
 }
 
 #[test]

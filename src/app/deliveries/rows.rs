@@ -67,6 +67,17 @@ pub(crate) async fn queue(
     Ok(woken)
 }
 
+/// When the last of what was queued for any of these endpoints was.
+pub(crate) async fn latest(conn: &mut PgConnection, ids: &[EndpointId]) -> Outcome<Option<Timestamp>> {
+    let at = sqlx::query_scalar!(
+        "-- deliveries::latest
+         SELECT max(d.created_at) FROM UNNEST($1::uuid[]) AS e (id) CROSS JOIN LATERAL (
+             SELECT created_at FROM webhook_deliveries WHERE endpoint_id = e.id ORDER BY id DESC LIMIT 1) d",
+        &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
+    );
+    Ok(at.fetch_one(conn).await?)
+}
+
 fn endpoints(ids: impl Iterator<Item = uuid::Uuid>) -> Vec<uuid::Uuid> {
     let mut ids: Vec<uuid::Uuid> = ids.collect();
     ids.sort_unstable();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, KeyId};
+use entente_core::keys::Scope;
 use entente_core::webhooks::{Endpoint, EndpointKind};
 use sqlx::PgConnection;
 
@@ -119,11 +120,14 @@ fn in_scope(endpoint: &Endpoint, intent: IntentId) -> bool {
     endpoint.intent_id.is_none_or(|only| only == intent)
 }
 
-/// What the owner of an endpoint sees with this key; `None` when the key may not act as the agent.
+/// What the owner of an endpoint sees with this key; `None` when the key may not act as the agent, or not read its
+/// mailbox if that is what it is sent.
 fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight> {
     let caller = Caller::new(grant, Some(&endpoint.agent_id), now).ok()?;
     let view = match (endpoint.kind, endpoint.channel_id, endpoint.intent_id) {
-        (EndpointKind::Agent, _, _) => View::Agent,
+        // What it gets is not looked for among what happens.
+        (EndpointKind::Mailbox, _, _) if !caller.has(Scope::MailRead) => return None,
+        (EndpointKind::Agent | EndpointKind::Mailbox, _, _) => View::Agent,
         (EndpointKind::Subscription, Some(channel), _) => View::Channel(channel),
         (EndpointKind::Subscription, None, Some(_)) => View::Intent,
         (EndpointKind::Subscription, None, None) => View::All,
@@ -142,7 +146,7 @@ pub(crate) async fn powers(
 }
 
 /// The powers of these keys, or of those that they were rotated to: the newest that is in force.
-async fn grants(
+pub(crate) async fn grants(
     conn: &mut PgConnection,
     keys: &[KeyId],
     now: Timestamp,

@@ -1,5 +1,7 @@
 //! The rows of endpoints. Table `webhook_endpoints`.
 
+use std::collections::HashMap;
+
 use entente_core::clock::Timestamp;
 use entente_core::ids::{ChannelId, EndpointId, IntentId, KeyId};
 use entente_core::signing::{Scheme, Secret, Secrets};
@@ -8,6 +10,9 @@ use sqlx::PgConnection;
 
 use super::Filter;
 use crate::app::{AppError, Ctx, Outcome, deliveries, unknown};
+
+/// What somebody subscribed to, and did not just register with.
+const SUBSCRIBED: [EndpointKind; 2] = [EndpointKind::Subscription, EndpointKind::Mailbox];
 
 /// An endpoint with what only sending to it needs.
 #[derive(Debug)]
@@ -129,11 +134,12 @@ pub(super) async fn list(
          SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url, signature, secret,
                 old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
          FROM webhook_endpoints
-         WHERE principal_id = $1 AND removed_at IS NULL AND kind = $2
+         WHERE principal_id = $1 AND removed_at IS NULL AND kind = ANY ($2)
            AND ($3::uuid IS NULL OR intent_id = $3) AND ($4::uuid IS NULL OR id > $4)
          ORDER BY id LIMIT $5",
         principal_id,
-        filter.kind.unwrap_or(EndpointKind::Subscription).as_str(),
+        &filter.kind.map_or(SUBSCRIBED.to_vec(), |kind| vec![kind]).iter().map(|kind| kind.as_str()).collect::<Vec<_>>()
+            as &[&str],
         filter.intent_id.map(IntentId::uuid),
         filter.after.map(EndpointId::uuid),
         i64::from(filter.limit)
@@ -148,7 +154,7 @@ pub(super) async fn count(conn: &mut PgConnection, principal_id: &str, now: Time
     let count = sqlx::query_scalar!(
         r#"-- endpoints::count
          SELECT count(*) AS "count!" FROM webhook_endpoints
-         WHERE principal_id = $1 AND kind = 'subscription' AND removed_at IS NULL
+         WHERE principal_id = $1 AND kind <> 'agent' AND removed_at IS NULL
            AND (expires_at IS NULL OR expires_at > $2)"#,
         principal_id,
         now
@@ -158,7 +164,7 @@ pub(super) async fn count(conn: &mut PgConnection, principal_id: &str, now: Time
     Ok(count)
 }
 
-/// All endpoints that things are sent to at this moment.
+/// All endpoints that what happens is sent to at this moment.
 pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<Stored>> {
     let rows = sqlx::query_as!(
         Row,
@@ -166,7 +172,7 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
          SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url, signature, secret,
                 old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
          FROM webhook_endpoints
-         WHERE removed_at IS NULL AND url IS NOT NULL AND disabled_at IS NULL
+         WHERE removed_at IS NULL AND url IS NOT NULL AND disabled_at IS NULL AND kind <> 'mailbox'
            AND (expires_at IS NULL OR expires_at > $1)
          ORDER BY id",
         now
@@ -174,6 +180,30 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(Stored::try_from).collect()
+}
+
+/// Those that what is put into these mailboxes is sent to at this moment, by whose mailbox it is.
+pub(crate) async fn of_mailboxes(
+    conn: &mut PgConnection,
+    entities: &[&str],
+    now: Timestamp,
+) -> Outcome<HashMap<String, Vec<EndpointId>>> {
+    let rows = sqlx::query!(
+        "-- endpoints::of_mailboxes
+         SELECT agent_id, id FROM webhook_endpoints
+         WHERE kind = 'mailbox' AND removed_at IS NULL AND agent_id = ANY ($1)
+           AND url IS NOT NULL AND disabled_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+         ORDER BY id",
+        entities as &[&str],
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found: HashMap<String, Vec<EndpointId>> = HashMap::new();
+    for row in rows {
+        found.entry(row.agent_id).or_default().push(row.id.into());
+    }
+    Ok(found)
 }
 
 /// The keys in force that each of these keys is or was rotated to: the root, and by what the key is looked up.

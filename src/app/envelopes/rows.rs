@@ -72,6 +72,25 @@ pub struct Kept {
     pub body: String,
 }
 
+impl Kept {
+    /// One that is being taken in.
+    pub(crate) fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
+        let envelope = &parcel.envelope;
+        Self {
+            id: envelope.id.clone(),
+            kind: envelope.kind,
+            sender: envelope.sender.clone(),
+            recipient: envelope.recipient.clone(),
+            purpose: envelope.purpose.clone(),
+            corr: envelope.corr.clone(),
+            reply_to: envelope.reply_to.clone(),
+            receipt: receipt.clone(),
+            original_id: parcel.original.as_ref().map(|original| original.id.clone()),
+            body: parcel.body.clone(),
+        }
+    }
+}
+
 /// A row, as every query of envelopes reads it.
 pub(super) struct Row {
     pub id: String,
@@ -119,6 +138,7 @@ impl Said {
                 "accepted" => ReceiptStatus::Accepted,
                 "held" => ReceiptStatus::Held,
                 "answered" => ReceiptStatus::Answered,
+                "redacted" => ReceiptStatus::Redacted,
                 _ => return Err(odd("status")),
             },
             received_at: self.received_at,
@@ -169,6 +189,7 @@ fn status(status: ReceiptStatus) -> &'static str {
         ReceiptStatus::Accepted => "accepted",
         ReceiptStatus::Held => "held",
         ReceiptStatus::Answered => "answered",
+        ReceiptStatus::Redacted => "redacted",
     }
 }
 
@@ -291,7 +312,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         &warnings,
         &seqs as &[Option<i64>],
         &delivered,
-        &maybe(&|parcel| parcel.original.clone()) as &[Option<String>],
+        &maybe(&|parcel| parcel.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
         &text(&|parcel, _| parcel.body.clone()),
         &digests
     )

@@ -6,7 +6,7 @@ use entente_core::envelopes::pairing::{Pair, PairStatus};
 use entente_core::keys::Scope;
 
 use super::rows::{Kept, Row};
-use super::speaks_for;
+use super::{between, speaks_for};
 use crate::app::{Caller, Ctx, Outcome, mailboxes, not_found, pairs};
 
 /// Envelopes of a thread that are shown at the most.
@@ -45,8 +45,7 @@ pub async fn thread(ctx: &Ctx, caller: &Caller, corr: &str) -> Outcome<Vec<Leaf>
     let mut seen = Vec::new();
     for kept in all {
         let party = caller.has(Scope::Admin)
-            || speaks_for(caller, &kept.sender)
-            || speaks_for(caller, &kept.recipient)
+            || between(caller, &kept)
             || (kept.receipt.seq.is_none()
                 && mailboxes::holders(&mut conn, &kept.id)
                     .await?

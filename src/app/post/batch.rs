@@ -12,8 +12,9 @@ use entente_core::envelopes::{EnvelopeType, Warning, hash, is_bus, members};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::push::push;
 use super::{Known, Parcel, Put, Way};
-use crate::app::envelopes::{self, Stub};
+use crate::app::envelopes::{self, Kept, Stub};
 use crate::app::mailboxes::{self, Item};
 use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs};
 
@@ -49,10 +50,12 @@ pub(crate) async fn put(
     parcels: &[Parcel],
     now: Timestamp,
 ) -> Outcome<Put> {
-    let mut desk = Desk::prepare(conn, known, parcels, now).await?;
+    let all: Vec<&Parcel> =
+        parcels.iter().flat_map(|parcel| std::iter::once(parcel).chain(parcel.made.as_deref())).collect();
+    let mut desk = Desk::prepare(conn, known, &all, now).await?;
     let strict = ctx.settings.post.strict_references;
-    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(parcels.len());
-    for (index, parcel) in parcels.iter().enumerate() {
+    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(all.len());
+    for (index, parcel) in all.iter().enumerate() {
         let judged = desk.judge(parcel, (ctx.settings.strict, strict), now);
         if let Ok(receipt) = &judged {
             desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
@@ -64,33 +67,49 @@ pub(crate) async fn put(
     let rows: Vec<(&Parcel, &Receipt)> = desk
         .accepted
         .iter()
-        .filter_map(|index| Some((parcels.get(*index)?, receipts.get(*index)?.as_ref().ok()?)))
+        .filter_map(|index| Some((*all.get(*index)?, receipts.get(*index)?.as_ref().ok()?)))
         .collect();
     envelopes::insert(conn, &rows).await?;
     mailboxes::put(conn, &desk.items).await?;
+    let kept = |id: &str| {
+        rows.iter().find(|(_, receipt)| receipt.id == id).map(|(parcel, said)| Kept::of(parcel, said))
+    };
+    let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
     pairs::close(conn, &desk.closed).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
-    Ok(Put {
-        answers: receipts.into_iter().map(|receipt| receipt.map_err(Into::into)).collect(),
-        touched: touched.into_iter().collect(),
-    })
+    Ok(Put { answers: answers(parcels, receipts), touched: touched.into_iter().collect(), pushed })
+}
+
+/// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
+fn answers(parcels: &[Parcel], receipts: Vec<Result<Receipt, Refusal>>) -> Vec<Outcome<Receipt>> {
+    let mut receipts = receipts.into_iter();
+    let answer = |parcel: &Parcel| {
+        let own = receipts.next();
+        let made = parcel.made.as_ref().and_then(|_| receipts.next());
+        if let (Some(Ok(_)), Some(Err(refused))) = (&own, made) {
+            tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
+        }
+        own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
+    };
+    parcels.iter().map(answer).collect()
 }
 
 impl Desk {
     async fn prepare(
         conn: &mut PgConnection,
         known: &mut Known,
-        parcels: &[Parcel],
+        parcels: &[&Parcel],
         now: Timestamp,
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
         let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for Parcel { envelope, .. } in parcels {
+        for parcel in parcels {
+            let envelope = &parcel.envelope;
             ids.insert(&envelope.id);
             if let Some(task) = envelope.reply_to.as_deref() {
                 ids.insert(task);
-                answered.insert((task, envelope.sender.as_str()));
+                answered.insert((task, parcel.speaker()));
             }
             hashed.extend(
                 envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
@@ -152,7 +171,7 @@ impl Desk {
             warnings.push(Warning::ReferenceHashMismatch);
         }
         let verdict = if parcel.verified.by == Voucher::Gateway {
-            self.own(parcel)?
+            self.own(parcel, now)?
         } else {
             pairing::judge(envelope, &self.answered(parcel), strict, now)?
         };
@@ -166,9 +185,10 @@ impl Desk {
         if verdict == Verdict::Closes
             && let Some(task) = envelope.reply_to.clone()
         {
-            let pair = (task.clone(), envelope.sender.clone());
+            let speaker = parcel.speaker().to_owned();
+            let pair = (task.clone(), speaker.clone());
             self.pairs.entry(pair).and_modify(|pair| pair.status = PairStatus::Closed);
-            self.closed.push((task, envelope.sender.clone(), envelope.id.clone()));
+            self.closed.push((task, speaker, envelope.id.clone()));
         }
         if envelope.kind == EnvelopeType::Task && parcel.way != Way::Keep {
             self.pair(parcel, &recipients);
@@ -190,13 +210,13 @@ impl Desk {
                 Way::Deliver => ReceiptStatus::Accepted,
                 Way::Hold => ReceiptStatus::Held,
                 Way::Keep => ReceiptStatus::Answered,
+                Way::Withhold => ReceiptStatus::Redacted,
             },
             received_at: now,
             seq,
-            delivered: if parcel.way == Way::Deliver {
-                i32::try_from(recipients.len()).unwrap_or(i32::MAX)
-            } else {
-                0
+            delivered: match parcel.way {
+                Way::Deliver => i32::try_from(recipients.len()).unwrap_or(i32::MAX),
+                Way::Hold | Way::Keep | Way::Withhold => 0,
             },
             effective_priority: parcel.effective,
             deadline: parcel.deadline,
@@ -211,12 +231,21 @@ impl Desk {
         kid.is_some_and(|kid| !self.keys.contains(&(parcel.envelope.sender.clone(), kid.clone())))
     }
 
-    /// The gateway's own letters end what they end by other means; its answer at once, and what others hear of that, stand
-    /// or fall with what it answers.
-    fn own(&self, parcel: &Parcel) -> Result<Verdict, Refusal> {
-        let asked = parcel.original.as_ref().or(parcel.envelope.reply_to.as_ref());
-        let depends = parcel.way == Way::Keep || parcel.original.is_some();
-        if depends && !asked.is_some_and(|asked| self.taken.contains(asked)) {
+    /// The gateway's own letters end what they end by other means; its answer at once stands or falls with what it answers,
+    /// and what it made from an envelope with that one. When it hands on an answer, that ends the task that it is handed on
+    /// for; the answer itself has ended the gateway's own.
+    fn own(&self, parcel: &Parcel, now: Timestamp) -> Result<Verdict, Refusal> {
+        if let Some(original) = &parcel.original {
+            if !original.kept && !self.taken.contains(&original.id) {
+                return Err(Refusal::new(Code::ReplyMismatch, "What this was made from was not taken in."));
+            }
+            let task = parcel.envelope.reply_to.clone().filter(|_| parcel.envelope.kind.is_terminal());
+            let pair = task.and_then(|task| self.pairs.get(&(task, original.sender.clone())));
+            let waits = pair.is_some_and(|pair| pair.status_at(now) == PairStatus::Open);
+            return Ok(if waits { Verdict::Closes } else { Verdict::Plain });
+        }
+        let asked = parcel.envelope.reply_to.as_ref();
+        if parcel.way == Way::Keep && !asked.is_some_and(|asked| self.taken.contains(asked)) {
             return Err(Refusal::new(Code::ReplyMismatch, "What this answers was not taken in."));
         }
         Ok(Verdict::Plain)
@@ -253,7 +282,8 @@ impl Desk {
             return Ok(vec![envelope.recipient.clone()]);
         }
         let listeners = self.listeners.get(&envelope.recipient).map_or(&[][..], Vec::as_slice);
-        let others: Vec<String> = listeners.iter().filter(|one| **one != envelope.sender).cloned().collect();
+        let sender = parcel.speaker();
+        let others: Vec<String> = listeners.iter().filter(|one| one.as_str() != sender).cloned().collect();
         if others.is_empty() && envelope.kind == EnvelopeType::Task {
             let message = format!(
                 "Nobody listens to `{}`, so nobody would do the task. Subscribe first, or send it to somebody.",

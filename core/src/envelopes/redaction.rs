@@ -1,0 +1,70 @@
+//! What the gateway hands on instead of an envelope that a rule leaves something out of (AEE §11.5): an envelope of its own
+//! that refers to the original, never the original with a piece missing.
+
+use serde_json::{Map, Value, json};
+
+use super::policy::redacted;
+use super::{Envelope, VERSION, check, hash};
+use crate::clock::{Timestamp, rfc3339};
+use crate::ids::Chance;
+use crate::refusal::Refusal;
+
+/// An envelope that stands for another one.
+#[derive(Debug, Clone)]
+pub struct Instead<'a> {
+    /// The one that it stands for.
+    pub original: &'a Envelope,
+    /// From whom: the gateway's own name.
+    pub sender: &'a str,
+    /// To whom.
+    pub recipient: &'a str,
+    /// What it answers.
+    pub reply_to: Option<&'a str>,
+    /// JSON Pointers into the payload of what is left out.
+    pub without: &'a [String],
+}
+
+impl Instead<'_> {
+    /// Writes it. Members that AEE does not know are left out: no rule says what is in them.
+    ///
+    /// # Errors
+    /// What is left is not an envelope.
+    pub fn write(self, at: Timestamp, chance: &dyn Chance) -> Result<Envelope, Refusal> {
+        let original = self.original;
+        let same = |name: &str| original.members.get(name).cloned().unwrap_or_default();
+        let parts = [
+            ("v", json!(VERSION)),
+            ("id", json!(crate::ids::letter(at, chance))),
+            ("ts", json!(rfc3339(at))),
+            ("type", json!(original.kind)),
+            ("from", json!(self.sender)),
+            ("to", json!(self.recipient)),
+            ("intent", json!(original.purpose)),
+            ("corr", json!(original.corr)),
+            ("reply_to", json!(self.reply_to)),
+            ("trace", same("trace")),
+            ("priority", json!(original.priority)),
+            ("requires", same("requires")),
+            ("payload", Value::Object(self.payload())),
+            ("sig", Value::Null),
+        ];
+        check(parts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    fn payload(&self) -> Map<String, Value> {
+        let original = self.original;
+        let mut payload =
+            original.payload().as_object().map(|all| redacted(all, self.without)).unwrap_or_default();
+        let mut reference = json!({ "id": original.id, "type": "aee.envelope", "corr": original.corr });
+        // Of an envelope that nobody signed the hash would tell whoever guesses what was left out that the guess is right.
+        if original.sig().is_some()
+            && let Value::Object(members) = &mut reference
+        {
+            members.insert("hash".to_owned(), json!(hash(&original.members)));
+        }
+        if let Value::Array(all) = payload.entry("references").or_insert_with(|| json!([])) {
+            all.push(reference);
+        }
+        payload
+    }
+}

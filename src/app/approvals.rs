@@ -1,0 +1,216 @@
+//! Approvals: tasks that wait for a person to agree (`requires.human_approval`, AEE §3). Who has to and who may is
+//! `entente_core::envelopes::approvals`; the pairs that are held are `pairs.rs`.
+//!
+//! While a task waits it lies in nobody's mailbox, and nobody but its sender and who decides can read it. What was decided
+//! stands in its pairs.
+
+use std::collections::HashSet;
+
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::approvals::{self as law, Decision};
+use entente_core::envelopes::pairing::{Pair, PairStatus};
+use entente_core::envelopes::receipt::{ReceiptStatus, Voucher};
+use entente_core::envelopes::{EnvelopeType, is_bus, letters, policy, read, signing};
+use entente_core::keys::Scope;
+use entente_core::limits::TEXT_BYTES;
+use entente_core::refusal::{Code, Refusal};
+use sqlx::PgConnection;
+
+use super::envelopes::{self, Kept};
+use super::mailboxes::{self, Item};
+use super::post::{self, Parcel, Put, Way};
+use super::rulebook::{self, Rulebook};
+use super::{Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
+
+/// A task that waits.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// The task.
+    pub task: Kept,
+    /// Who is to do it.
+    pub respondents: Vec<String>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone)]
+pub struct Decided {
+    /// The task's id.
+    pub id: String,
+    /// What.
+    pub decision: Decision,
+    /// By whom.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// In how many mailboxes it was put.
+    pub delivered: usize,
+}
+
+/// Holds back what a person has to agree to first. What the server itself is asked it answers at once, and is not asked about
+/// here: it only ever tells what is there.
+pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
+    // Without a look at who the recipient is, for nearly all.
+    if !parcel.envelope.requires.human_approval {
+        return Ok(());
+    }
+    let recipient = &parcel.envelope.recipient;
+    let known = if is_bus(recipient) {
+        None
+    } else {
+        principals::find(&mut *ctx.pool.acquire().await?, recipient).await?
+    };
+    if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
+        parcel.way = Way::Hold;
+    }
+    Ok(())
+}
+
+fn require_person(ctx: &Ctx, caller: &Caller) -> Result<(), Refusal> {
+    law::require_person(caller.principal(), caller.grant.kind, ctx.settings.post.approver.as_deref())
+}
+
+/// The tasks that wait for somebody like the caller, the oldest first: not its own.
+///
+/// # Errors
+/// The caller is none whom anybody would ask.
+pub async fn waiting(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Waiting>> {
+    caller.require(Scope::MailRead)?;
+    require_person(ctx, caller)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let ids = sqlx::query_scalar!(
+        "-- approvals::waiting
+         SELECT p.task_id FROM aee_pairs p JOIN aee_envelopes e ON e.id = p.task_id
+         WHERE p.status = 'held' AND (p.deadline IS NULL OR p.deadline > $1)
+           AND e.sender <> $2 AND e.principal_id IS DISTINCT FROM $2
+         GROUP BY p.created_at, p.task_id ORDER BY p.created_at, p.task_id LIMIT $3",
+        ctx.now(),
+        caller.principal(),
+        i64::from(limit)
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut tasks = envelopes::load_all(&mut conn, &ids).await?;
+    let pairs = pairs::of(&mut conn, &ids).await?;
+    let found = ids.into_iter().filter_map(|id| {
+        let respondents = pairs.iter().filter(|pair| pair.task_id == id).map(|pair| pair.respondent.clone());
+        Some(Waiting { task: tasks.remove(id)?, respondents: respondents.collect() })
+    });
+    Ok(found.collect())
+}
+
+/// Decides about a task, once and for all: it is handed out, or who asked is told that it will not be.
+///
+/// # Errors
+/// The caller is none who may; nothing with this id ever waited; it was decided; its time ran out.
+pub async fn decide(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: &str,
+    decision: Decision,
+    reason: Option<&str>,
+) -> Outcome<Decided> {
+    caller.require(Scope::MailWrite)?;
+    require_person(ctx, caller)?;
+    if reason.is_some_and(|reason| reason.len() > TEXT_BYTES) {
+        let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
+        return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
+    }
+    let book = rulebook::latest(ctx).await?;
+    let mut tx = ctx.pool.begin().await?;
+    // In the order of the post: pairs, then mailboxes.
+    let pairs = pairs::lock_task(&mut tx, id).await?;
+    let task = envelopes::load(&mut tx, id).await?;
+    let task = task.filter(|kept| kept.receipt.status == ReceiptStatus::Held);
+    let task = task.ok_or_else(|| not_found("task that waits for a person"))?;
+    law::require_other(caller.principal(), &task.sender, handed_in_by(&mut tx, id).await?.as_deref())?;
+    let now = ctx.now();
+    law::require_waiting(&pairs, now)?;
+    let held: Vec<Pair> = pairs
+        .into_iter()
+        .map(|(pair, _)| pair)
+        .filter(|pair| pair.status_at(now) == PairStatus::Held)
+        .collect();
+    let by = caller.principal();
+    let put = match decision {
+        Decision::Approve => {
+            pairs::agree(&mut tx, id, (by, now), reason).await?;
+            hand_out(ctx, &mut tx, &book, (&task, &held), now).await?
+        }
+        Decision::Decline => {
+            let parcel = declined(ctx, &task, reason, now)?;
+            pairs::decline(&mut tx, id, &parcel.envelope.id, (by, now), reason).await?;
+            post::put(ctx, &mut tx, &mut HashSet::new(), &[parcel], now).await?
+        }
+    };
+    tx.commit().await?;
+    put.announce(ctx);
+    let delivered = if decision == Decision::Approve { held.len() } else { 0 };
+    tracing::info!(target: "entente::aee", id = ?id, decided_by = by, ?decision, "a task was decided about");
+    Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
+}
+
+/// Puts a task that was held into the mailboxes of those who are to do it, or what the rules have them get instead: the
+/// rules, and the key that signed it, are those of now.
+async fn hand_out(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    book: &Rulebook,
+    (task, held): (&Kept, &[Pair]),
+    now: Timestamp,
+) -> Outcome<Put> {
+    let envelope = read(task.body.as_bytes())?;
+    if let Some(kid) = task.receipt.verified.kid.clone() {
+        let key = (task.sender.clone(), kid);
+        if !envelope_keys::still_in_force(conn, std::slice::from_ref(&key), now).await?.contains(&key) {
+            return Err(signing::wrong().into());
+        }
+    }
+    let passage = policy::judge(&book.rules, &envelope, task.receipt.verified.by == Voucher::Sig)?;
+    if !passage.redact.is_empty() {
+        let made = redactions::stand_in(ctx, &envelope, &task.receipt, &passage.redact, now)?;
+        let mut put = post::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
+        return match put.answers.pop() {
+            Some(Err(refused)) => Err(refused),
+            _ => Ok(put),
+        };
+    }
+    let respondents: Vec<&str> = held.iter().map(|pair| pair.respondent.as_str()).collect();
+    let ends = mailboxes::lock(conn, &mut HashSet::new(), &respondents, now).await?;
+    let effective = task.receipt.effective_priority;
+    let item = |entity: &&str| {
+        let end = ends.get(*entity).copied().unwrap_or_default();
+        Item::new(entity, end + 1, &task.id, effective, now)
+    };
+    let items: Vec<Item> = respondents.iter().map(item).collect();
+    mailboxes::put(conn, &items).await?;
+    let pushed = post::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
+    let touched = respondents.into_iter().map(str::to_owned).collect();
+    Ok(Put { answers: Vec::new(), touched, pushed })
+}
+
+/// The gateway's own error to who asked.
+fn declined(ctx: &Ctx, task: &Kept, reason: Option<&str>, now: Timestamp) -> Outcome<Parcel> {
+    let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    let message = format!("A person did not agree to this task{why}");
+    let letter = letters::Letter {
+        kind: EnvelopeType::Error,
+        sender: &ctx.settings.post.entity,
+        recipient: &task.sender,
+        purpose: &task.purpose,
+        corr: &task.corr,
+        reply_to: Some(&task.id),
+        priority: task.receipt.effective_priority,
+        payload: letters::failure("E_DECLINED", &message, false),
+        trace: None,
+    };
+    Parcel::own(letter.write(now, &*ctx.chance)?)
+}
+
+async fn handed_in_by(conn: &mut PgConnection, id: &str) -> Outcome<Option<String>> {
+    let who = sqlx::query_scalar!(
+        "-- approvals::handed_in_by\n SELECT principal_id FROM aee_envelopes WHERE id = $1",
+        id
+    );
+    Ok(who.fetch_optional(conn).await?.flatten())
+}

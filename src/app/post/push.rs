@@ -1,0 +1,51 @@
+//! Pushing: what is put into a mailbox is queued for the mailbox's webhooks by the transaction that puts it, in the
+//! mailbox's order. So a receiver is told exactly what is there, and nothing of what was rolled back. Who receives is
+//! `endpoints.rs`; sending is the deliveries'.
+
+use std::collections::BTreeSet;
+
+use chrono::TimeDelta;
+use entente_core::clock::Timestamp;
+use entente_core::ids::EndpointId;
+use sqlx::PgConnection;
+
+use crate::app::deliveries::{self, Queue};
+use crate::app::envelopes::Kept;
+use crate::app::mailboxes::Item;
+use crate::app::{Ctx, Outcome, endpoints};
+
+/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
+/// the others get there.
+const SKEW: TimeDelta = TimeDelta::minutes(1);
+
+/// Queues items of mailboxes that are locked; `kept`: the envelope with an id. Whether something is to be sent now.
+pub(crate) async fn push(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    items: &[Item],
+    kept: impl Fn(&str) -> Option<Kept>,
+    now: Timestamp,
+) -> Outcome<bool> {
+    if items.is_empty() {
+        return Ok(false);
+    }
+    let entities: BTreeSet<&str> = items.iter().map(|item| item.entity.as_str()).collect();
+    let entities: Vec<&str> = entities.into_iter().collect();
+    let receivers = endpoints::of_mailboxes(conn, &entities, now).await?;
+    if receivers.is_empty() {
+        return Ok(false);
+    }
+    let mut queue = Queue::default();
+    for item in items {
+        let Some(ids) = receivers.get(&item.entity) else { continue };
+        let Some(envelope) = kept(item.envelope_id()) else { continue };
+        let post = (ctx.webhooks.encode_item)(&item.entity, item.letter(envelope))?;
+        queue.pairs.extend(ids.iter().map(|id| (queue.posts.len(), *id)));
+        queue.posts.push(post);
+    }
+    // Due in the order of the mailbox, whatever the clocks of those say that wrote before.
+    let all: Vec<EndpointId> = receivers.into_values().flatten().collect();
+    let before = deliveries::latest(conn, &all).await?.filter(|before| *before - now < SKEW);
+    let due = before.map_or(now, |before| before.max(now));
+    Ok(!deliveries::queue(conn, &queue, due, due, false).await?.is_empty())
+}

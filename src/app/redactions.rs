@@ -1,0 +1,99 @@
+//! What is handed on instead of an envelope that a rule leaves something out of (AEE §11.5), and how the answer to it comes
+//! back. What it looks like is `entente_core::envelopes::redaction`; which rules there are `rules.rs`.
+//!
+//! The original is kept for its sender alone. Its recipients have a task, a result, … of the gateway's, and answer the
+//! gateway, which hands the answer on to who asked: with both ends of the link the gateway is the only one who saw all.
+
+use entente_core::clock::Timestamp;
+use entente_core::envelopes::receipt::{Receipt, Voucher};
+use entente_core::envelopes::redaction::Instead;
+use entente_core::envelopes::{Envelope, EnvelopeType, policy};
+
+use super::post::{Original, Parcel, Way};
+use super::rulebook::Rulebook;
+use super::{Ctx, Outcome, envelopes, pairs};
+
+/// An envelope, and what is handed on instead if something is left out. What waits for a person is handed on later
+/// (`approvals.rs`).
+pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outcome<Parcel> {
+    if without.is_empty() || parcel.way == Way::Hold {
+        return Ok(parcel);
+    }
+    let envelope = &parcel.envelope;
+    let letter = Instead {
+        original: envelope,
+        sender: &ctx.settings.post.entity,
+        recipient: &envelope.recipient,
+        reply_to: envelope.reply_to.as_deref(),
+        without,
+    };
+    let made = Parcel {
+        effective: parcel.effective,
+        deadline: parcel.deadline,
+        original: Some(Original::of(envelope)),
+        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
+    };
+    parcel.way = Way::Withhold;
+    parcel.made = Some(Box::new(made));
+    Ok(parcel)
+}
+
+/// What is handed on instead of a task that was taken in before.
+pub(crate) fn stand_in(
+    ctx: &Ctx,
+    task: &Envelope,
+    receipt: &Receipt,
+    without: &[String],
+    now: Timestamp,
+) -> Outcome<Parcel> {
+    let sender = &ctx.settings.post.entity;
+    let letter = Instead {
+        original: task,
+        sender,
+        recipient: &task.recipient,
+        reply_to: task.reply_to.as_deref(),
+        without,
+    };
+    Ok(Parcel {
+        effective: receipt.effective_priority,
+        deadline: receipt.deadline,
+        original: Some(Original { kept: true, ..Original::of(task) }),
+        ..Parcel::own(letter.write(now, &*ctx.chance)?)?
+    })
+}
+
+/// What was sent to the gateway, and what is handed on of it when it answers what the gateway asked for somebody else: by the
+/// rules for the one who answers and the one who asked.
+pub(crate) async fn passed_back(ctx: &Ctx, book: &Rulebook, answer: Parcel) -> Outcome<Parcel> {
+    let envelope = &answer.envelope;
+    let Some(asked) = envelope.reply_to.as_deref().filter(|_| envelope.kind != EnvelopeType::Event) else {
+        return Ok(answer);
+    };
+    let mut conn = ctx.pool.acquire().await?;
+    let entity = &ctx.settings.post.entity;
+    let own = envelopes::load(&mut conn, asked).await?;
+    let own = own.filter(|kept| kept.sender == *entity && kept.kind == EnvelopeType::Task);
+    let Some(original) = own.and_then(|kept| kept.original_id) else { return Ok(answer) };
+    // Only from who was asked: the law of answers lets everybody else's pass, as what answers nothing.
+    let asked_of = pairs::of(&mut conn, &[asked]).await?;
+    let original = envelopes::load(&mut conn, &original).await?;
+    let Some(original) = original.filter(|_| asked_of.iter().any(|pair| pair.respondent == envelope.sender))
+    else {
+        return Ok(answer);
+    };
+    let link = Envelope { recipient: original.sender.clone(), ..envelope.clone() };
+    let passage = policy::judge(&book.rules, &link, answer.verified.by == Voucher::Sig)?;
+    let letter = Instead {
+        original: envelope,
+        sender: entity,
+        recipient: &original.sender,
+        reply_to: Some(&original.id),
+        without: &passage.redact,
+    };
+    let made = Parcel {
+        effective: passage.max_priority.map_or(answer.effective, |most| answer.effective.min(most)),
+        original: Some(Original::of(envelope)),
+        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
+    };
+    Ok(Parcel { made: Some(Box::new(made)), ..answer })
+}
