@@ -6,7 +6,6 @@ use entente_core::envelopes::schemas::{Strictness, Subject};
 use entente_core::keys::{Dialect, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
@@ -117,8 +116,9 @@ struct SchemaDocument(Box<RawValue>);
 
 impl PartialSchema for SchemaDocument {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::Object)
+        // By their whole names: an import would be in the way of what the macros write.
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::Object)
             .description(Some("A JSON Schema (2020-12), kept letter by letter"))
             .examples([serde_json::json!({ "type": "object", "required": ["cluster"] })])
             .build()
