@@ -1,6 +1,7 @@
 //! The composition root: puts a server together out of its parts, and takes it apart again in order. The program and the
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
+mod database;
 mod sockets;
 
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +18,6 @@ use sqlx::PgPool;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::app::jobs::Works;
@@ -26,6 +26,7 @@ use crate::app::seeds::{self, Seed};
 use crate::app::sends::Sends;
 use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
 use crate::background;
+use crate::background::bridging::Bridging;
 use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names, SystemNames};
 use crate::background::provision;
@@ -36,14 +37,11 @@ use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
 use crate::http::openapi::Document;
 
+use crate::db;
 use crate::http::{Connections, Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
-use crate::{app, db};
-
-/// How long the database may take to be there when the server starts: in a composition both start together.
-const DATABASE_WAIT: Duration = Duration::from_mins(1);
 
 /// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
 /// a closing one (contract 3.2), so the server must be the more patient side.
@@ -53,7 +51,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
-const HOUSE_CONNECTIONS: u32 = 5;
+const HOUSE_CONNECTIONS: u32 = 7;
 
 /// Connections of those who hand out and deliver webhooks: theirs alone, so that many receivers take none from writers and
 /// requests.
@@ -144,6 +142,8 @@ pub struct Server {
     pub ctx: Ctx,
     /// Who delivers webhooks; for tests, which step it.
     pub courier: Arc<Courier>,
+    /// Who carries over bridges; for tests, which step it.
+    pub bridging: Arc<Bridging>,
     /// What the doors share; for a session over stdio.
     pub doors: web::Data<Doors>,
     tasks: Tasks,
@@ -174,7 +174,7 @@ impl Server {
         let doors = db::pool(database, config.database_connections);
         // One connection of each is there before the first request is.
         for pool in [&house, &messages, &doors] {
-            wait_for(pool).await?;
+            database::wait_for(pool).await?;
         }
         db::migrate::run(&house).await?;
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
@@ -209,6 +209,10 @@ impl Server {
         let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, &sending, &tasks);
+        let bridging = Arc::new(Bridging::new(&ctx, &writers.0, &writers.1));
+        if background {
+            tasks.spawn("bridges", Arc::clone(&bridging).drive(tasks.stopping().clone()));
+        }
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
@@ -220,6 +224,7 @@ impl Server {
             address,
             ctx,
             courier,
+            bridging,
             doors: shared,
             tasks,
             http,
@@ -297,16 +302,20 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
     }
 }
 
+/// Those who commit what is handed in.
+type Writers = (Arc<Sends>, Arc<Works>, Post);
+
 /// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
-fn write(config: &Config, ctx: &Ctx, sending: &Ctx, tasks: &Tasks) -> (Sends, Works, Post) {
+fn write(config: &Config, ctx: &Ctx, sending: &Ctx, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
-    (Sends::start(sending, each, tasks), Works::start(ctx, each, tasks), Post::start(ctx, each, tasks))
+    let (sends, works) = (Sends::start(sending, each, tasks), Works::start(ctx, each, tasks));
+    (Arc::new(sends), Arc::new(works), Post::start(ctx, each, tasks))
 }
 
 fn share(
     config: &Config,
     ctx: Ctx,
-    (sends, works, post): (Sends, Works, Post),
+    (sends, works, post): Writers,
     database_up: Arc<AtomicBool>,
     tasks: &Tasks,
 ) -> Doors {
@@ -368,28 +377,4 @@ fn listen(
         }
     });
     Ok((address, handle))
-}
-
-/// Waits for the database, and checks its version.
-async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
-    let deadline = Instant::now() + DATABASE_WAIT;
-    loop {
-        match pool.acquire().await {
-            Ok(mut connection) => {
-                let version = app::server_version(&mut connection).await?;
-                return if version >= 150_000 { Ok(()) } else { Err(StartError::Version(version / 10_000)) };
-            }
-            Err(e @ (sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut)) if Instant::now() < deadline => {
-                info!(error = %e, "waiting for the database");
-                sleep(Duration::from_millis(500)).await;
-            }
-            Err(sqlx::Error::Database(e))
-                if e.code().as_deref() == Some("57P03") && Instant::now() < deadline =>
-            {
-                info!("the database is starting");
-                sleep(Duration::from_millis(500)).await;
-            }
-            Err(e) => return Err(StartError::Database(e)),
-        }
-    }
 }

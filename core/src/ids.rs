@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 use uuid::Uuid;
 
+use crate::canonical::Digest;
 use crate::clock::Timestamp;
 
 /// Where unpredictable bits come from. The server passes the operating system's, a test a seeded sequence.
@@ -170,6 +171,13 @@ id_types! {
 #[must_use]
 pub fn letter(at: Timestamp, chance: &dyn Chance) -> String {
     Ulid::from_bytes(mint(at, chance).into_bytes()).to_string()
+}
+
+/// The id of an envelope that is made of something else: the same for the same, in the order of age.
+#[must_use]
+pub fn derived(at: Timestamp, digest: &Digest) -> String {
+    let tail = digest.iter().take(10).fold(0, |tail, byte| (tail << 8) | u128::from(*byte));
+    Ulid::from_parts(millis(at), tail).to_string()
 }
 
 /// Bits of chance in an id; the first 10 of a ULID's 80 carry the microseconds that its milliseconds leave out. Lists are

@@ -165,4 +165,8 @@ kinds! {
     EnvelopeKeyRevoked = "envelope.key_revoked";
     /// An agent's version can run jobs, or was changed (house log).
     VersionRegistered = "agent.version_registered";
+    /// A bridge was set up or changed (house log).
+    BridgeSet = "bridge.set";
+    /// A bridge was taken away (house log).
+    BridgeRemoved = "bridge.removed";
 }

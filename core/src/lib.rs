@@ -11,6 +11,7 @@ pub mod agent_keys;
 pub mod agents;
 pub mod amounts;
 pub mod arbitration;
+pub mod bridges;
 pub mod budgets;
 pub mod canonical;
 pub mod capabilities;

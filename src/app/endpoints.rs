@@ -24,7 +24,7 @@ use super::lines::Line;
 use super::visits::visit;
 use super::{Caller, Ctx, Outcome, idempotency, mailboxes, not_found, seats};
 
-pub(crate) use audience::{Audience, powers};
+pub(crate) use audience::{Audience, grants, powers};
 pub(crate) use retiring::retire;
 pub(crate) use rows::{Stored, find, of_mailboxes, sweep_removed};
 

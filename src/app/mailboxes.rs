@@ -14,8 +14,8 @@ use entente_core::limits::NAME_BYTES;
 use entente_core::refusal::{Code, Refusal};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::rows::{Item, forget, holders, lock, moved, open_row, put};
-use self::rows::{after, find, lock_rows, mark, next};
+pub(crate) use self::rows::{Item, find, forget, holders, lock, moved, open_row, put, take_out};
+use self::rows::{after, lock_rows, mark, next};
 use super::envelopes::{Kept, speaks_for};
 use super::{Caller, Ctx, Outcome, not_found};
 use crate::feed::Touch;
@@ -96,7 +96,7 @@ pub async fn read(
     let mut conn = ctx.pool.acquire().await?;
     let nothing = || Mailbox { entity: entity.to_owned(), last_seq: 0, acked_seq: 0 };
     let mailbox = find(&mut conn, entity).await?.unwrap_or_else(nothing);
-    let letters = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit).await?;
+    let letters = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit, from.is_some()).await?;
     Ok((mailbox, letters))
 }
 

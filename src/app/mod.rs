@@ -14,6 +14,7 @@ pub mod asks;
 pub mod assignments;
 pub mod audit;
 pub mod authentication;
+pub mod bridges;
 pub mod buses;
 pub mod caller;
 pub mod chains;

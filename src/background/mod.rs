@@ -2,6 +2,7 @@
 //! the database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
 //! servers at once.
 
+pub mod bridging;
 pub mod deliver;
 pub mod egress;
 mod feeding;

@@ -2,9 +2,9 @@
 //! `mailboxes.rs`, what belongs together `threads.rs`.
 
 use actix_web::http::StatusCode;
-use actix_web::{get, post, web};
+use actix_web::{HttpRequest, get, post, web};
 use entente_core::envelopes::receipt::{Receipt, Verified};
-use entente_core::envelopes::{Priority, Warning};
+use entente_core::envelopes::{EnvelopeType, Priority, Warning, members};
 use entente_core::keys::Dialect;
 use entente_core::refusal::{Code, Refusal};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::body::{Raw, id};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
+use super::transport::require_private;
 use super::wire::WireTime;
 use super::{Doors, json, ok};
 use crate::app::envelopes::{self, Accepted, BATCH, Kept};
@@ -90,23 +91,73 @@ impl AcceptedBody {
     }
 }
 
+/// An envelope (AEE §3). Other members are kept and handed on.
+#[derive(ToSchema)]
+#[schema(as = Envelope, example = json!({
+    "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T12:00:00Z", "type": "task", "from": "agent.manager",
+    "to": "agent.backup_auditor", "intent": "ops.backup.status.check", "corr": "01JFB2QX0K8X5K6ZJ9G2C0C1MW",
+    "reply_to": null, "trace": null, "priority": "high", "requires": { "timeout_ms": 30000 },
+    "payload": { "window": "24h" }, "sig": null,
+}))]
+#[expect(dead_code, reason = "it is what the document says; an envelope is read by the law")]
+struct EnvelopeForm {
+    /// `1`.
+    v: String,
+    /// Its id: a ULID or UUID is best; 8 to 128 printable characters.
+    id: String,
+    /// When it was written (RFC 3339).
+    ts: String,
+    /// What it is.
+    r#type: EnvelopeType,
+    /// From whom: an entity that the key may act as.
+    from: String,
+    /// To whom: an entity, or a channel `bus.…`.
+    to: String,
+    /// What it is about: a dotted name.
+    intent: String,
+    /// The thread that it belongs to; at least 8 characters.
+    corr: String,
+    /// What it answers; a result or error must say.
+    reply_to: Option<String>,
+    /// The trace that it belongs to: `trace_id` and `span_id`.
+    #[schema(value_type = Option<Object>)]
+    trace: (),
+    /// How pressing.
+    priority: Priority,
+    /// What it asks of whoever does it: `timeout_ms`, `human_approval` and others.
+    #[schema(value_type = Option<Object>)]
+    requires: (),
+    /// What it says; its shape is the intent's.
+    #[schema(value_type = Object)]
+    payload: (),
+    /// Its signature, by the profile `aee-jcs-1`.
+    #[schema(value_type = Option<Object>)]
+    sig: (),
+}
+
+/// Envelopes.
+#[derive(ToSchema)]
+#[schema(as = Envelopes, example = json!([{
+    "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T12:00:00Z", "type": "event", "from": "agent.manager",
+    "to": "bus.ops", "intent": "ops.backup.done", "corr": "01JFB2QX0K8X5K6ZJ9G2C0C1MW", "priority": "low", "payload": {},
+}]))]
+#[expect(dead_code, reason = "it is what the document says; an envelope is read by the law")]
+struct EnvelopeForms(Vec<EnvelopeForm>);
+
 /// Hand in an envelope
 ///
 /// The body is the envelope; it is kept and delivered as it is, byte for byte. 202: it lies in its recipient's mailbox. 200:
 /// it was a task for the server itself (`aee.*`), and `reply` is the answer. The same again is 409 `duplicate_id` with the
 /// first `receipt`, so that a retry is safe.
 #[utoipa::path(operation_id = "send_envelope", tag = "envelopes",
-    request_body(content = Object, description = "An envelope (AEE §3)", example = json!({
-        "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T12:00:00Z", "type": "task",
-        "from": "agent.manager", "to": "agent.backup_auditor", "intent": "ops.backup.status.check",
-        "corr": "01JFB2QX0K8X5K6ZJ9G2C0C1MW", "reply_to": null, "priority": "high",
-        "requires": { "timeout_ms": 30000 }, "payload": { "window": "24h" }, "sig": null })),
+    request_body = EnvelopeForm,
     responses((status = 202, description = "Taken in", body = AcceptedBody),
               (status = 200, description = "Answered by the server", body = AcceptedBody),
               (status = 404, description = "`unknown_recipient`", body = ProblemBody),
               (status = 409, description = "`duplicate_id`; `task_closed`", body = ProblemBody)))]
 #[post("/aee/envelopes")]
-async fn send(doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
+async fn send(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
+    protected(&request, &doors, &[&body.0])?;
     let accepted = envelopes::accept(&doors.ctx, &asker.caller, &doors.post, &body.0).await?;
     let status = if accepted.reply.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
     json(status, &AcceptedBody::new(accepted)?)
@@ -141,16 +192,17 @@ struct EnvelopesReply {
 /// A JSON array of up to 100 envelopes, or one envelope per line (NDJSON). They are taken in in their order, each for
 /// itself: one that is refused does not harm the others.
 #[utoipa::path(operation_id = "send_envelopes", tag = "envelopes",
-    request_body(content = Vec<Object>, description = "Envelopes (AEE §3)"),
+    request_body = EnvelopeForms,
     responses((status = 202, description = "All were taken in", body = EnvelopesReply),
               (status = 207, description = "Some were refused", body = EnvelopesReply)))]
 #[post("/aee/envelopes/batch")]
-async fn send_batch(doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
+async fn send_batch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
     let all = split(&body.0)?;
     if all.is_empty() || all.len() > BATCH {
         let message = format!("A batch has 1 to {BATCH} envelopes, this one has {}.", all.len());
         return Err(Refusal::new(Code::InvalidRequest, message).into());
     }
+    protected(&request, &doors, &all)?;
     let answers = envelopes::accept_all(&doors.ctx, &asker.caller, &doors.post, &all).await?;
     let mut results = Vec::with_capacity(answers.len());
     for (index, answer) in answers.into_iter().enumerate() {
@@ -165,6 +217,15 @@ async fn send_batch(doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
     let refused = results.len() - accepted;
     let status = if refused == 0 { StatusCode::ACCEPTED } else { StatusCode::MULTI_STATUS };
     json(status, &EnvelopesReply { accepted, refused, results })
+}
+
+/// Requires that what is not signed came over a connection that stands in for a signature (AEE §11.3).
+fn protected(request: &HttpRequest, doors: &Doors, all: &[&[u8]]) -> Result<(), Refusal> {
+    let private = require_private(request, doors, Code::SignatureRequired);
+    let signed = |bytes: &[u8]| {
+        members(bytes).is_ok_and(|members| members.get("sig").is_some_and(|sig| !sig.is_null()))
+    };
+    if private.is_ok() || all.iter().all(|bytes| signed(bytes)) { Ok(()) } else { private }
 }
 
 /// The envelopes of a batch, each as it stands there.

@@ -14,6 +14,7 @@ mod audit;
 mod authority;
 mod batches;
 mod body;
+mod bridges;
 mod buses;
 mod caller;
 mod channels;
@@ -104,9 +105,9 @@ pub struct Doors {
     /// What deeds are handed.
     pub ctx: Ctx,
     /// Where messages are handed in.
-    pub sends: Sends,
+    pub sends: Arc<Sends>,
     /// Where jobs and workers' reports are handed in.
-    pub works: Works,
+    pub works: Arc<Works>,
     /// Where envelopes are handed in.
     pub post: Post,
     /// What the door is limited to.
@@ -186,6 +187,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     threads::routes(config);
     approvals::routes(config);
     buses::routes(config);
+    bridges::routes(config);
 }
 
 /// The application, as the server and the tests run it.

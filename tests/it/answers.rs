@@ -43,21 +43,11 @@ async fn failed(world: &World, caller: &Caller, intent: &str, payload: Value) ->
 
 /// An envelope from agent.a to agent.b that is kept; its id and its hash.
 async fn kept(world: &World) -> (String, String) {
-    let said = envelope("task", "ops.backup.check", json!({ "cluster": "private" }));
-    let body = serde_json::to_string(&said.members).unwrap();
-    sqlx::query(
-        "INSERT INTO aee_envelopes (id, type, sender, recipient, purpose, corr, priority, received_at, verified_by,
-                                    effective_priority, warnings, delivered, body, digest)
-         VALUES ($1, 'task', 'agent.a', 'agent.b', $2, $3, 'high', now(), 'token', 'high', '{}', 1, $4, '')",
-    )
-    .bind(&said.id)
-    .bind(&said.purpose)
-    .bind(&said.corr)
-    .bind(body)
-    .execute(&world.ctx().pool)
-    .await
-    .unwrap();
-    (said.id, envelopes::hash(&said.members))
+    world.agent("agent.b").await;
+    let said = letter(world, "01JFB2R1JZKQ9V3K8W8Y9W1F2A", ("agent.a", "agent.b"));
+    let said = with(said, json!({ "payload": { "cluster": "private" } }));
+    world.agent("agent.a").await.post("/aee/envelopes", said.clone()).await.is(202);
+    (said["id"].as_str().unwrap().to_owned(), envelopes::hash(said.as_object().unwrap()))
 }
 
 #[tokio::test]
@@ -249,7 +239,8 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     let refute = json!({ "id": "envelope-2", "reason": "it is not so" });
     let refute = ask("envelope-3", "agent.bob", "aee.context.refute", refute);
-    bob.post("/aee/envelopes", refute.clone()).await.is(200);
+    let refuted = bob.post("/aee/envelopes", refute.clone()).await.is(200);
+    assert!(refuted.to_string().contains(r#""acknowledged":true"#), "{refuted}");
     bob.post("/aee/envelopes", refute).await.refused(409, "duplicate_id");
     let heard = mail(&ada, "agent.ada").await;
     assert_eq!(heard.len(), 1, "{heard:?}");

@@ -28,6 +28,10 @@ async fn a_mailbox_is_read_with_a_cursor_and_taken_out() {
     assert_eq!(left, [5]);
     let again = bob.get("/aee/mailboxes/agent.bob?after=0").await.ok();
     assert_eq!(again["items"].as_array().unwrap().len(), 5, "who asks by number has all");
+    ada.post("/aee/envelopes", letter(&world, "envelope-6", ("agent.ada", "agent.bob"))).await.is(202);
+    bob.post("/aee/mailboxes/agent.bob/ack", json!({ "seqs": [6] })).await.ok();
+    let left: Vec<i64> = mail(&bob, "agent.bob").await.into_iter().map(|(seq, _)| seq).collect();
+    assert_eq!(left, [5], "what was taken out is not handed out again");
     bob.get("/aee/mailboxes/agent.bob?after=x").await.refused(422, "invalid_parameter");
     world.end().await;
 }

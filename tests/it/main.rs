@@ -13,6 +13,7 @@ mod arcp_sessions;
 mod asks;
 mod audits;
 mod batches;
+mod bridges;
 mod channels;
 mod checkpoints;
 mod cli;

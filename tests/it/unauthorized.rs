@@ -67,6 +67,16 @@ const NOBODYS: [&str; 37] = [
 /// The things that the paths name: those of somebody else.
 struct Places(Vec<(&'static str, String)>);
 
+/// What has to do with envelopes.
+async fn post(world: &World, owner: &Client) {
+    let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
+    owner.post("/aee/keys", own).await.is(201);
+    owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
+    let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
+    owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
+    owner.put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" })).await.ok();
+}
+
 impl Places {
     async fn make(world: &World) -> Self {
         let owner = world.agent("agent.owner").await;
@@ -98,8 +108,10 @@ impl Places {
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         register(&owner, "agent.owner", &key(1)).await;
-        let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
-        owner.post("/aee/keys", own).await.is(201);
+<<<<<<< HEAD
+        owner.post("/aee/keys", json!({ "kid": "private", "algorithm": "HS256" })).await.is(201);
+=======
+>>>>>>> words
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
@@ -107,13 +119,9 @@ impl Places {
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
-        owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
-        let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
-        owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
-        let file = "ops.owned.task.schema.json";
-        owner.put(&format!("/aee/schemas/intents/{file}"), json!({ "title": "private" })).await.ok();
+        post(world, &owner).await;
         Self(vec![
-            ("file", file.to_owned()),
+            ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
@@ -175,6 +183,9 @@ fn body(path: &str) -> Value {
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
         "{envelope_id}" => json!({ "decision": "approve" }),
         "ack" => json!({ "up_to": 0 }),
+        _ if path.contains("/aee/bridges/") => {
+            json!({ "kind": "jobs", "entity": "agent.owner", "intents": ["**"], "agent": "talk" })
+        }
         "jobs" => json!({ "agent": "talk" }),
         "workers" => json!({ "name": "theirs", "agents": ["talk"] }),
         "directive" => json!({ "directive": "terminate" }),

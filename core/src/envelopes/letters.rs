@@ -54,12 +54,19 @@ impl<'a> Letter<'a> {
     /// # Errors
     /// What the letter was given is not what an envelope may have.
     pub fn write(self, at: Timestamp, chance: &dyn Chance) -> Result<Envelope, Refusal> {
-        let id = crate::ids::letter(at, chance);
+        self.write_as(crate::ids::letter(at, chance), at)
+    }
+
+    /// Writes it under an id that is made of what it tells of.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_as(self, id: String, at: Timestamp) -> Result<Envelope, Refusal> {
         let mut members = Map::new();
         let trace = self.trace.map(|trace| json!({ "trace_id": trace.id(), "span_id": trace.span_id() }));
         let parts = [
             ("v", json!(VERSION)),
-            ("id", json!(id)),
+            ("id", Value::String(id)),
             ("ts", json!(rfc3339(at))),
             ("type", json!(self.kind)),
             ("from", json!(self.sender)),

@@ -11,6 +11,7 @@ mod amounts;
 mod any;
 mod approvals;
 mod arbitration;
+mod bridges;
 mod budgets;
 mod canonical;
 mod capabilities;

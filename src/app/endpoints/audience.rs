@@ -146,7 +146,7 @@ pub(crate) async fn powers(
 }
 
 /// The powers of these keys, or of those that they were rotated to: the newest that is in force.
-async fn grants(
+pub(crate) async fn grants(
     conn: &mut PgConnection,
     keys: &[KeyId],
     now: Timestamp,

@@ -55,12 +55,13 @@ impl Item {
     }
 }
 
-/// What came after a number, the earlier first.
+/// What came after a number, the earlier first; `all`: also what was taken out.
 pub(super) async fn after(
     conn: &mut PgConnection,
     entity: &str,
     after: i64,
     limit: u32,
+    all: bool,
 ) -> Outcome<Vec<Letter>> {
     let rows = sqlx::query_as!(
         Place,
@@ -70,12 +71,13 @@ pub(super) async fn after(
              SELECT i.seq, i.envelope_id, i.received_at, i.held_until,
                     sum(octet_length(e.body)) OVER (ORDER BY i.seq) - octet_length(e.body) AS before
              FROM aee_items i JOIN aee_envelopes e ON e.id = i.envelope_id
-             WHERE i.entity = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3) AS page
+             WHERE i.entity = $1 AND i.seq > $2 AND ($5 OR i.acked_at IS NULL) ORDER BY i.seq LIMIT $3) AS page
          WHERE before < $4 ORDER BY seq"#,
         entity,
         after,
         i64::from(limit),
-        BYTES
+        BYTES,
+        all
     )
     .fetch_all(&mut *conn)
     .await?;
@@ -154,6 +156,12 @@ pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: 
     Ok(())
 }
 
+/// Takes one out, for somebody who deals with it here.
+pub(crate) async fn take_out(conn: &mut PgConnection, entity: &str, seq: i64, now: Timestamp) -> Outcome<()> {
+    lock_rows(conn, &[entity]).await?;
+    mark(conn, entity, &Ack::These(vec![seq]), now).await
+}
+
 struct Place {
     seq: i64,
     envelope_id: String,
@@ -176,7 +184,7 @@ async fn with_envelopes(conn: &mut PgConnection, places: Vec<Place>) -> Outcome<
     Ok(letters.collect())
 }
 
-pub(super) async fn find(conn: &mut PgConnection, entity: &str) -> Outcome<Option<Mailbox>> {
+pub(crate) async fn find(conn: &mut PgConnection, entity: &str) -> Outcome<Option<Mailbox>> {
     let found = sqlx::query_as!(
         Mailbox,
         "-- aee_mailboxes::find\n SELECT entity, last_seq, acked_seq FROM aee_mailboxes WHERE entity = $1",

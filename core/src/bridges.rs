@@ -1,0 +1,314 @@
+//! Bridges: what is carried between envelopes (AEE), jobs (ARCP) and the messages of channels (RFC-0021), because somebody
+//! has said so. What a bridge may be, and what becomes of what on the way; who carries it, and how each thing is carried
+//! once, is the server's (`src/app/bridges.rs`).
+//!
+//! Ids are made of what they stand for: carrying the same thing again makes the same envelope, which is taken in once.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::budgets::Budget;
+use crate::canonical::sha256;
+use crate::capabilities::Authority;
+use crate::clock::Timestamp;
+use crate::envelopes::purposes::{Pattern, admit};
+use crate::envelopes::{EnvelopeType, is_bus};
+use crate::ids::{ChannelId, derived};
+use crate::jobs::ask::RUNTIME_SECONDS;
+use crate::jobs::wire::{ErrorPayload, ResultPayload};
+use crate::limits::{LIST_ITEMS, NAME_BYTES};
+use crate::messages::MessageType;
+use crate::payload::Payload;
+use crate::refusal::{Code, Refusal};
+use crate::versions::AgentRef;
+
+/// Bytes of a bridge's name: it is part of keys that jobs and messages are kept under.
+pub const BRIDGE_NAME_BYTES: usize = 64;
+
+/// What is carried where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[schema(example = json!({ "kind": "jobs", "entity": "agent.x", "intents": ["ops.**"], "agent": "x@1.0.0" }))]
+pub enum Bridge {
+    /// Tasks become jobs, and what comes of those becomes the answers.
+    Jobs(Jobs),
+    /// Envelopes are shown on a channel.
+    Mirror(Mirror),
+    /// Messages of a channel become envelopes.
+    Export(Export),
+}
+
+/// Tasks for an entity become jobs (ARCP §7.1); their events come back as `stream`, `result` and `error`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = JobsBridge)]
+pub struct Jobs {
+    /// Whose tasks, and who answers.
+    pub entity: String,
+    /// Which intents of theirs: patterns over dotted names.
+    pub intents: Vec<String>,
+    /// The agent that runs them: a name, or `name@version`.
+    pub agent: String,
+    /// What the jobs may touch and spend: patterns by namespace (ARCP §9.2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<BTreeMap<String, Vec<String>>>,
+    /// What the jobs get as their input.
+    #[serde(default)]
+    pub input: Input,
+}
+
+/// What a job gets of the task that it is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Its payload: the agent need not know of envelopes.
+    #[default]
+    Payload,
+    /// All of it.
+    Envelope,
+}
+
+/// Envelopes that come to an entity, or to a broadcast channel of envelopes, are posted on a channel of an intent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = MirrorBridge)]
+pub struct Mirror {
+    /// Whose mailbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entity: Option<String>,
+    /// Or which `bus.…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
+    /// The channel of an intent.
+    pub channel_id: ChannelId,
+}
+
+/// Messages of a channel are sent on as envelopes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ExportBridge)]
+pub struct Export {
+    /// The channel of an intent.
+    pub channel_id: ChannelId,
+    /// To whom: an entity, or a `bus.…`.
+    pub to: String,
+    /// What the envelopes are about: their `intent`.
+    pub intent: String,
+}
+
+/// A bridge's name: `[a-z0-9][a-z0-9._-]*`.
+///
+/// # Errors
+/// [`Code::InvalidParameter`].
+pub fn check_name(name: &str) -> Result<(), Refusal> {
+    let small = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let lawful = (1..=BRIDGE_NAME_BYTES).contains(&name.len())
+        && name.bytes().next().is_some_and(small)
+        && name.bytes().all(|byte| small(byte) || b"._-".contains(&byte));
+    if lawful {
+        return Ok(());
+    }
+    let message = format!(
+        "A bridge's name has 1 to {BRIDGE_NAME_BYTES} characters of `a-z`, `0-9`, `.`, `_` and `-`, a letter or digit first."
+    );
+    Err(Refusal::new(Code::InvalidParameter, message))
+}
+
+impl Bridge {
+    /// Checks what can be checked without knowing anybody.
+    ///
+    /// # Errors
+    /// [`Code::Unprocessable`] and what authorities and names are refused with, at the member.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Jobs(jobs) => jobs.check(),
+            Self::Mirror(mirror) => mirror.check(),
+            Self::Export(export) => export.check(),
+        }
+    }
+}
+
+fn wrong(member: &str, kind: &str, message: impl Into<String>) -> Refusal {
+    Refusal::field(Code::Unprocessable, member, kind, message)
+}
+
+fn entity(member: &str, name: &str) -> Result<(), Refusal> {
+    if (1..=NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let message = format!("`{member}` must be a name of 1 to {NAME_BYTES} bytes without control characters.");
+    Err(wrong(member, "name", message))
+}
+
+impl Jobs {
+    fn check(&self) -> Result<(), Refusal> {
+        entity("entity", &self.entity)?;
+        if is_bus(&self.entity) {
+            let message = "A channel answers nothing. Name an entity that listens to it.";
+            return Err(wrong("entity", "bus", message));
+        }
+        if AgentRef::parse(&self.agent).is_none() {
+            let message =
+                format!("`{}` is no agent that runs jobs: use `name` or `name@version`.", self.agent);
+            return Err(wrong("agent", "pattern", message));
+        }
+        if self.intents.is_empty() || self.intents.len() > LIST_ITEMS {
+            let message = format!("`intents` must have 1 to {LIST_ITEMS} patterns; `**` stands for all.");
+            return Err(wrong("intents", "length", message));
+        }
+        for text in &self.intents {
+            Pattern::parse(text).map_err(|fault| {
+                let message =
+                    format!("`{text}` is no pattern: it {fault}. Use names with dots, `*` and `**`.");
+                wrong("intents", "pattern", message)
+            })?;
+        }
+        let lease = Authority::check(self.lease.clone().unwrap_or_default())?;
+        Budget::of(&lease).map(|_budget| ())
+    }
+
+    /// Whether tasks on this intent become jobs.
+    #[must_use]
+    pub fn takes(&self, purpose: &str) -> bool {
+        self.intents.iter().any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(purpose)))
+    }
+}
+
+impl Mirror {
+    fn check(&self) -> Result<(), Refusal> {
+        match (&self.entity, &self.bus) {
+            (Some(name), None) if !is_bus(name) => entity("entity", name),
+            (None, Some(name)) if is_bus(name) => entity("bus", name),
+            _ => {
+                let message =
+                    "A mirror has either an `entity`, whose mailbox is shown, or a `bus`, called `bus.…`.";
+                Err(wrong("entity", "either", message))
+            }
+        }
+    }
+}
+
+impl Export {
+    fn check(&self) -> Result<(), Refusal> {
+        entity("to", &self.to)?;
+        entity("intent", &self.intent)?;
+        if self.intent.chars().count() < 3 {
+            return Err(wrong("intent", "too_short", "`intent` must have at least 3 characters (AEE §3)."));
+        }
+        admit(&self.intent, &[])
+    }
+
+    /// What a message becomes: a request asks for something to be done, a response says what came of it, everything else
+    /// only tells. A response to what was not carried has no task to end.
+    #[must_use]
+    pub fn kind(message: MessageType, answers_task: bool) -> EnvelopeType {
+        match message {
+            MessageType::Request => EnvelopeType::Task,
+            MessageType::Response if answers_task => EnvelopeType::Result,
+            MessageType::Response | MessageType::Notify | MessageType::Broadcast => EnvelopeType::Event,
+        }
+    }
+}
+
+/// The key under which what a bridge makes of something is made once.
+#[must_use]
+pub fn key(bridge: &str, source: &str) -> String {
+    format!("aee:{bridge}:{source}")
+}
+
+/// The id of the envelope that a bridge makes of something: a ULID of its time and of a digest of what it is made of. The
+/// bridge's salt keeps others from taking the id first.
+#[must_use]
+pub fn envelope_id(salt: &[u8], source: &str, at: Timestamp) -> String {
+    derived(at, &sha256([salt, source.as_bytes()].concat()))
+}
+
+/// Seconds that a job may take that is made of a task: as long as somebody waits for it, from when it came.
+#[must_use]
+pub fn runtime(received_at: Timestamp, deadline: Option<Timestamp>) -> Option<i64> {
+    let millis = (deadline? - received_at).num_milliseconds().max(1);
+    Some((millis / 1_000 + i64::from(millis % 1_000 != 0)).min(i64::from(RUNTIME_SECONDS)))
+}
+
+/// What an event of a job is to whoever sent the task: how far it is, what came of it or why nothing did. `None`: it is the
+/// agent's own affair, such as what it thinks and which tools it calls.
+///
+/// A result that is an object is the payload as it is, so that the schemas of intents fit; any other is its `value`.
+///
+/// # Errors
+/// What is kept of the event is not what the law wrote.
+pub fn answer(
+    job: &str,
+    type_: &str,
+    kind: Option<&str>,
+    body: &str,
+) -> Result<Option<(EnvelopeType, Value)>, serde_json::Error> {
+    let told = match (type_, kind) {
+        ("job.result", _) => {
+            let said: ResultPayload = serde_json::from_str(body)?;
+            let result = said.result.map(|raw| serde_json::from_str::<Value>(raw.get())).transpose()?;
+            let payload = match (result, said.result_id) {
+                (Some(whole @ Value::Object(_)), _) => whole,
+                (value, None) => json!({ "job_id": job, "value": value, "summary": said.summary }),
+                (_, id) => json!({
+                    "job_id": job, "result_id": id, "result_size": said.result_size, "summary": said.summary,
+                }),
+            };
+            Some((EnvelopeType::Result, payload))
+        }
+        ("job.error", _) => {
+            let said: ErrorPayload = serde_json::from_str(body)?;
+            let payload = json!({
+                "code": said.code, "message": said.message, "retryable": said.retryable, "details": said.details,
+                "final_status": said.final_status, "job_id": job,
+            });
+            Some((EnvelopeType::Error, payload))
+        }
+        (_, Some(kind @ ("status" | "progress" | "log"))) => {
+            let body: Value = serde_json::from_str(body)?;
+            Some((EnvelopeType::Stream, json!({ "job_id": job, "kind": kind, "body": body })))
+        }
+        _ => None,
+    };
+    Ok(told)
+}
+
+/// What stands in the place of what is too large or too deep for an envelope or a message.
+#[must_use]
+pub fn omitted(what: &str, id: &str) -> Value {
+    json!({ what: id, "omitted": "too_large" })
+}
+
+#[derive(Deserialize)]
+struct Letter {
+    payload: Box<RawValue>,
+}
+
+/// What a job gets of a task, as it was written.
+///
+/// # Errors
+/// It is no envelope.
+pub fn input(what: Input, body: &str) -> Result<Box<RawValue>, serde_json::Error> {
+    match what {
+        Input::Payload => serde_json::from_str(body).map(|letter: Letter| letter.payload),
+        Input::Envelope => RawValue::from_string(body.to_owned()),
+    }
+}
+
+/// What a mirrored envelope says on a channel: itself, to the letter.
+///
+/// # Errors
+/// It is no JSON.
+pub fn mirrored(body: &str) -> Result<Payload, serde_json::Error> {
+    Payload::stored(format!("{{\"envelope\":{body}}}"))
+}
+
+/// The bridge by which a message says it came.
+#[must_use]
+pub fn made_by(metadata: &str) -> Option<String> {
+    let members: Map<String, Value> = serde_json::from_str(metadata).ok()?;
+    members.get("bridge").and_then(Value::as_str).map(str::to_owned)
+}
