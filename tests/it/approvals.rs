@@ -158,8 +158,10 @@ async fn what_is_for_a_person_or_the_server_waits_for_nobody() {
     assert_eq!(receipt.is(202)["status"], "held");
     let event = with(asked(&world, "envelope-4", ("agent.ada", "agent.bob")), json!({ "type": "event" }));
     assert_eq!(ada.post("/aee/envelopes", event).await.is(202)["status"], "accepted");
-    let ping =
-        with(asked(&world, "envelope-5", ("agent.ada", "service.entente")), json!({ "intent": "aee.ping" }));
+    let ping = with(
+        asked(&world, "envelope-5", ("agent.ada", "service.entente")),
+        json!({ "intent": "aee.status.ping" }),
+    );
     assert_eq!(ada.post("/aee/envelopes", ping).await.is(200)["status"], "answered");
     assert_eq!(waiting(&eve).await, ["envelope-3"]);
     assert_eq!(mail(&bob, "agent.bob").await.len(), 1);
