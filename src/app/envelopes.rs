@@ -137,22 +137,32 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
-        return Ok(vec![redactions::passed_back(ctx, book, parcel).await?]);
+        let mut conn = ctx.pool.acquire().await?;
+        return Ok(vec![redactions::passed_back(ctx, &mut conn, book, parcel).await?]);
     }
     answered(ctx, caller, parcel).await
 }
 
 /// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
-pub(crate) fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Vec<Parcel>> {
+pub(crate) async fn judged(
+    ctx: &Ctx,
+    conn: &mut sqlx::PgConnection,
+    book: &Rulebook,
+    parcel: Parcel,
+) -> Outcome<Parcel> {
     let envelope = &parcel.envelope;
     let passage = policy::judge(&book.rules, envelope, parcel.verified.by == Voucher::Sig)?;
     let mut warnings = parcel.warnings.clone();
     warnings.extend(book.fits(envelope)?);
     let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    let way = if envelope.recipient == ctx.settings.post.entity { Way::Keep } else { parcel.way };
+    let back = envelope.recipient == ctx.settings.post.entity;
     note("carried", envelope);
-    Ok(vec![Parcel { effective, warnings, way, ..parcel }])
+    let parcel = Parcel { effective, warnings, ..parcel };
+    if back {
+        return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
+    }
+    redactions::instead(ctx, parcel, &passage.redact)
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.

@@ -212,9 +212,14 @@ fn lost() -> AppError {
 }
 
 async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
-    let mut tx = ctx.pool.begin().await?;
-    let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
-    tx.commit().await?;
+    let put = match write(ctx, known, parcels).await {
+        Ok(put) => put,
+        Err(failure) => {
+            // It may have opened mailboxes that were rolled back with it.
+            known.clear();
+            return Err(failure);
+        }
+    };
     put.announce(ctx);
     for (parcel, answer) in parcels.iter().zip(&put.answers) {
         if answer.is_ok() {
@@ -222,6 +227,13 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec
         }
     }
     Ok(put.answers)
+}
+
+async fn write(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Put> {
+    let mut tx = ctx.pool.begin().await?;
+    let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
+    tx.commit().await?;
+    Ok(put)
 }
 
 /// What came of a batch.

@@ -93,8 +93,8 @@ pub(super) async fn admitted(
     if !rows::carried(conn, &Carried { bridge, source, target: &target, at: ctx.now(), job: None }).await? {
         return Ok(Vec::new());
     }
-    let parcels = match envelopes::judged(ctx, book, parcel) {
-        Ok(parcels) => parcels,
+    let parcel = match envelopes::judged(ctx, conn, book, parcel).await {
+        Ok(parcel) => parcel,
         Err(AppError::Refused(refusal)) => {
             tracing::info!(bridge, error = %refusal, "what was to be carried may not pass");
             return Ok(Vec::new());
@@ -102,11 +102,11 @@ pub(super) async fn admitted(
         Err(failure) => return Err(failure),
     };
     // What the gateway hands on in its place is the bridge's work too, and carried by no other one.
-    for (n, made) in parcels.iter().enumerate().skip(1) {
-        let (source, target) = (format!("{source}#{n}"), made.envelope.id.as_str());
+    if let Some(made) = &parcel.made {
+        let (source, target) = (format!("{source}#1"), made.envelope.id.as_str());
         rows::carried(conn, &Carried { bridge, source: &source, target, at: ctx.now(), job: None }).await?;
     }
-    Ok(parcels)
+    Ok(vec![parcel])
 }
 
 /// An envelope from the entity that was asked to who asked, under an id that is made of what it tells of. It is sent with
