@@ -6,7 +6,7 @@ use entente_core::envelopes::schemas::{Strictness, Subject};
 use entente_core::keys::{Dialect, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
@@ -114,7 +114,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[serde(transparent)]
 struct SchemaDocument(Box<RawValue>);
 
-impl PartialSchema for SchemaDocument {
+impl utoipa::PartialSchema for SchemaDocument {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         // By their whole names: an import would be in the way of what the macros write.
         utoipa::openapi::schema::ObjectBuilder::new()
