@@ -146,16 +146,23 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
 }
 
 /// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
-pub(crate) fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Vec<Parcel>> {
+pub(crate) async fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Parcel> {
+    let settings = &ctx.settings.post;
     let envelope = &parcel.envelope;
-    let passage = policy::judge(&book.rules, envelope, parcel.verified.by == Voucher::Sig)?;
+    let signed = parcel.verified.by == Voucher::Sig;
+    let passage = policy::judge(&book.rules, envelope, signed)?;
+    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
+        return Err(policy::unsigned().into());
+    }
     let mut warnings = parcel.warnings.clone();
     warnings.extend(book.fits(envelope)?);
     let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    let way = if envelope.recipient == ctx.settings.post.entity { Way::Keep } else { parcel.way };
-    note("carried", envelope);
-    Ok(vec![Parcel { effective, warnings, way, ..parcel }])
+    let parcel = Parcel { effective, warnings, ..parcel };
+    if parcel.envelope.recipient == settings.entity {
+        return redactions::passed_back(ctx, book, Parcel { way: Way::Keep, ..parcel }).await;
+    }
+    redactions::instead(ctx, parcel, &passage.redact)
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.
