@@ -63,15 +63,14 @@ pub async fn accept_all(
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
     let book = rulebook::latest(ctx).await?;
-    let mut parcels = Vec::with_capacity(all.len());
+    let mut bundles = Vec::with_capacity(all.len());
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
         judged.push(match prepare(ctx, caller, &book, bytes).await {
             Ok(prepared) => {
-                let count = prepared.len();
                 let reply = prepared.get(1).map(|reply| reply.body.clone());
-                parcels.extend(prepared);
-                Ok((count, reply))
+                bundles.push(prepared);
+                Ok(reply)
             }
             Err(failure) => {
                 note_refusal(bytes, &failure);
@@ -79,12 +78,10 @@ pub async fn accept_all(
             }
         });
     }
-    let mut receipts = post.hand_in(parcels).await.into_iter();
+    let mut receipts = post.hand_in(bundles).await.into_iter();
     let answers = judged.into_iter().zip(all).map(|(judged, bytes)| {
-        let (count, reply) = judged?;
-        let mut own = receipts.by_ref().take(count);
-        let receipt = own.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())));
-        own.for_each(drop);
+        let reply = judged?;
+        let receipt = receipts.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())));
         let receipt = receipt.inspect_err(|failure| note_refusal(bytes, failure))?;
         Ok(Accepted { receipt, reply })
     });
@@ -140,13 +137,19 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
-        return Ok(vec![redactions::passed_back(ctx, book, parcel).await?]);
+        let mut conn = ctx.pool.acquire().await?;
+        return Ok(vec![redactions::passed_back(ctx, &mut conn, book, parcel).await?]);
     }
     answered(ctx, caller, parcel).await
 }
 
 /// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
-pub(crate) async fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcome<Parcel> {
+pub(crate) async fn judged(
+    ctx: &Ctx,
+    conn: &mut sqlx::PgConnection,
+    book: &Rulebook,
+    parcel: Parcel,
+) -> Outcome<Parcel> {
     let settings = &ctx.settings.post;
     let envelope = &parcel.envelope;
     let signed = parcel.verified.by == Voucher::Sig;
@@ -158,9 +161,10 @@ pub(crate) async fn judged(ctx: &Ctx, book: &Rulebook, parcel: Parcel) -> Outcom
     warnings.extend(book.fits(envelope)?);
     let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
+    note("carried", envelope);
     let parcel = Parcel { effective, warnings, ..parcel };
     if parcel.envelope.recipient == settings.entity {
-        return redactions::passed_back(ctx, book, Parcel { way: Way::Keep, ..parcel }).await;
+        return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
     }
     redactions::instead(ctx, parcel, &passage.redact)
 }

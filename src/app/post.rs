@@ -166,25 +166,30 @@ struct Posting {
 }
 
 impl Deed for Posting {
-    type Command = Parcel;
+    // An envelope, and what stands or falls with it: whoever takes the one takes the others in the same transaction.
+    type Command = Vec<Parcel>;
     type Answer = Outcome<Receipt>;
     type Memory = Known;
 
-    async fn apply(&self, known: &mut Known, parcels: Vec<Parcel>) -> Vec<Outcome<Receipt>> {
+    async fn apply(&self, known: &mut Known, bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
         if known.len() > REMEMBERED {
             known.clear();
         }
+        let sizes: Vec<usize> = bundles.iter().map(Vec::len).collect();
+        let parcels = bundles.concat();
         match commit(&self.ctx, known, &parcels).await {
-            Ok(answers) => answers,
-            Err(AppError::Unavailable(why)) if parcels.len() == 1 => vec![Err(AppError::Unavailable(why))],
+            Ok(answers) => firsts(answers, &sizes),
+            Err(AppError::Unavailable(why)) if bundles.len() == 1 => vec![Err(AppError::Unavailable(why))],
             Err(failure) => {
                 // More than the law foresaw, or an id that another server has just taken in. Each alone: the guilty one
                 // fails, the others do not.
                 tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
-                let mut answers = Vec::with_capacity(parcels.len());
-                for parcel in &parcels {
-                    let alone = commit(&self.ctx, known, std::slice::from_ref(parcel)).await;
-                    answers.push(alone.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(lost()))));
+                let mut answers = Vec::with_capacity(bundles.len());
+                for bundle in &bundles {
+                    let alone = commit(&self.ctx, known, bundle).await;
+                    answers.push(
+                        alone.and_then(|answers| answers.into_iter().next().unwrap_or_else(|| Err(lost()))),
+                    );
                 }
                 answers
             }
@@ -192,14 +197,29 @@ impl Deed for Posting {
     }
 }
 
+/// The answer to the first of each bundle.
+fn firsts(answers: Vec<Outcome<Receipt>>, sizes: &[usize]) -> Vec<Outcome<Receipt>> {
+    let mut answers = answers.into_iter();
+    let first = |size: &usize| {
+        let mut own: Vec<_> = answers.by_ref().take(*size).collect();
+        if own.is_empty() { Err(lost()) } else { own.swap_remove(0) }
+    };
+    sizes.iter().map(first).collect()
+}
+
 fn lost() -> AppError {
     AppError::Inconsistent("an envelope got no answer".to_owned())
 }
 
 async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
-    let mut tx = ctx.pool.begin().await?;
-    let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
-    tx.commit().await?;
+    let put = match write(ctx, known, parcels).await {
+        Ok(put) => put,
+        Err(failure) => {
+            // It may have opened mailboxes that were rolled back with it.
+            known.clear();
+            return Err(failure);
+        }
+    };
     put.announce(ctx);
     for (parcel, answer) in parcels.iter().zip(&put.answers) {
         if answer.is_ok() {
@@ -207,6 +227,13 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec
         }
     }
     Ok(put.answers)
+}
+
+async fn write(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Put> {
+    let mut tx = ctx.pool.begin().await?;
+    let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
+    tx.commit().await?;
+    Ok(put)
 }
 
 /// What came of a batch.
@@ -241,12 +268,12 @@ impl Post {
         Self(GroupCommit::start(Posting { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
     }
 
-    /// Has envelopes kept and delivered; resolves after they are committed. Those of one call go to one writer, in their
-    /// order.
-    pub(crate) async fn hand_in(&self, parcels: Vec<Parcel>) -> Vec<Outcome<Receipt>> {
+    /// Has envelopes kept and delivered, each with what stands or falls with it; resolves after they are committed, with
+    /// the receipt of the first of each bundle. Those of one call go to one writer, in their order.
+    pub(crate) async fn hand_in(&self, bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
         // Those to one recipient meet in one queue, so that writers rarely wait for each other.
-        let shard = parcels.first().map_or(0, |parcel| shard(&parcel.envelope.recipient));
-        let answers = self.0.submit(shard, parcels).await;
+        let shard = bundles.iter().flatten().next().map_or(0, |parcel| shard(&parcel.envelope.recipient));
+        let answers = self.0.submit(shard, bundles).await;
         let stopped = |stopped: crate::db::commit::Stopped| AppError::Unavailable(stopped.to_string());
         answers.into_iter().map(|answer| answer.map_err(stopped)?).collect()
     }

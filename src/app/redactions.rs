@@ -8,6 +8,7 @@ use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, Voucher};
 use entente_core::envelopes::redaction::Instead;
 use entente_core::envelopes::{Envelope, EnvelopeType, policy};
+use sqlx::PgConnection;
 
 use super::post::{Original, Parcel, Way};
 use super::rulebook::Rulebook;
@@ -64,19 +65,23 @@ pub(crate) fn stand_in(
 
 /// What was sent to the gateway, and what is handed on of it when it answers what the gateway asked for somebody else: by the
 /// rules for the one who answers and the one who asked.
-pub(crate) async fn passed_back(ctx: &Ctx, book: &Rulebook, answer: Parcel) -> Outcome<Parcel> {
+pub(crate) async fn passed_back(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    book: &Rulebook,
+    answer: Parcel,
+) -> Outcome<Parcel> {
     let envelope = &answer.envelope;
     let Some(asked) = envelope.reply_to.as_deref().filter(|_| envelope.kind != EnvelopeType::Event) else {
         return Ok(answer);
     };
-    let mut conn = ctx.pool.acquire().await?;
     let entity = &ctx.settings.post.entity;
-    let own = envelopes::load(&mut conn, asked).await?;
+    let own = envelopes::load(conn, asked).await?;
     let own = own.filter(|kept| kept.sender == *entity && kept.kind == EnvelopeType::Task);
     let Some(original) = own.and_then(|kept| kept.original_id) else { return Ok(answer) };
     // Only from who was asked: the law of answers lets everybody else's pass, as what answers nothing.
-    let asked_of = pairs::of(&mut conn, &[asked]).await?;
-    let original = envelopes::load(&mut conn, &original).await?;
+    let asked_of = pairs::of(conn, &[asked]).await?;
+    let original = envelopes::load(conn, &original).await?;
     let Some(original) = original.filter(|_| asked_of.iter().any(|pair| pair.respondent == envelope.sender))
     else {
         return Ok(answer);

@@ -4,9 +4,10 @@ use actix_web::{HttpResponse, delete, get, put, web};
 use entente_core::envelopes::EnvelopeType;
 use entente_core::envelopes::schemas::{Strictness, Subject};
 use entente_core::keys::{Dialect, Scope};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::{PartialSchema, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
@@ -109,12 +110,30 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     Ok(document(found.text))
 }
 
+/// A JSON Schema, kept letter by letter.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct SchemaDocument(Box<RawValue>);
+
+impl PartialSchema for SchemaDocument {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .description(Some("A JSON Schema (2020-12), kept letter by letter"))
+            .examples([serde_json::json!({ "type": "object", "required": ["cluster"] })])
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for SchemaDocument {}
+
 /// Publish a schema of payloads
 ///
 /// JSON Schema 2020-12, up to 64 KiB, that stands for itself: references are into it only, patterns are without
 /// look-around. Whoever comes first has the schemas of an intent; an admin may change any. Only an admin has one enforced.
 #[utoipa::path(operation_id = "publish_payload_schema", tag = "envelopes",
-    request_body(content = Object, description = "The schema", content_type = "application/json"),
+    request_body = SchemaDocument,
     params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`"),
            ("policy" = Option<Strictness>, Query, description = "What happens to payloads that do not fit; `warn` when nothing is said and there was none")),
     responses((status = 200, description = "It is published", body = SchemaBody),
@@ -126,10 +145,10 @@ async fn publish(
     asker: Asker,
     path: web::Path<String>,
     query: Query,
-    body: Body<Box<RawValue>>,
+    body: Body<SchemaDocument>,
 ) -> Reply {
     let strictness = query.parsed("policy", "one of off, warn, enforce", Strictness::parse)?;
-    let text = body.value.get().to_owned();
+    let text = body.value.0.get().to_owned();
     let done = schemas::publish(&doors.ctx, &asker.caller, subject(&path)?, text, strictness).await?;
     ok(&SchemaBody::new(done, asker.dialect))
 }

@@ -170,6 +170,22 @@ struct SubscribeBody {
     secret: Option<String>,
 }
 
+/// Whom a subscription sees as, and whether it is to that entity's mailbox.
+fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(String, bool), Refusal> {
+    let Some(entity) = &said.mailbox else {
+        let agent = asker.caller.speaker("subscriber_id", said.subscriber_id.as_deref(), strict)?;
+        asker.caller.require(Scope::IntentsRead)?;
+        return Ok((agent, false));
+    };
+    asker.caller.require(Scope::MailRead)?;
+    if said.subscriber_id.as_ref().is_some_and(|agent| agent != entity) {
+        let message =
+            "A subscription to a mailbox sees as the entity whose it is. Leave out `subscriber_id`.";
+        return Err(Refusal::field(Code::Unprocessable, "subscriber_id", "mailbox", message));
+    }
+    Ok((entity.clone(), true))
+}
+
 /// Subscribe to webhooks
 ///
 /// What the subscriber may see is sent to `webhook_url` as it happens, signed as Standard Webhooks says. The secret is
@@ -188,15 +204,7 @@ async fn subscribe(
     let once = body.once(&request)?;
     let said = body.value;
     let strict = doors.ctx.settings.strict;
-    let mailbox = said.mailbox.is_some();
-    let subscriber = said.mailbox.or(said.subscriber_id);
-    let agent = if let (true, Some(entity)) = (mailbox, &subscriber) {
-        asker.caller.require(Scope::MailRead)?;
-        entity.clone()
-    } else {
-        asker.caller.require(Scope::IntentsRead)?;
-        asker.caller.speaker("subscriber_id", subscriber.as_deref(), strict)?
-    };
+    let (agent, mailbox) = subscriber(&asker, &said, strict)?;
     if said.portfolio_id.is_some() {
         return Err(Refusal::not_found("portfolio").into());
     }

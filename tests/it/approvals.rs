@@ -4,7 +4,7 @@ use entente::app::seeds;
 use entente_core::principals::Kind;
 
 use crate::envelopes::{answer, letter, mail, two, with};
-use crate::harness::{Client, Receiver, Setup, Value, World, json, subscribe};
+use crate::harness::{Client, Receiver, Reply, Setup, Value, World, json, subscribe};
 use crate::keys::key;
 
 /// Somebody with a key of their own.
@@ -158,8 +158,10 @@ async fn what_is_for_a_person_or_the_server_waits_for_nobody() {
     assert_eq!(receipt.is(202)["status"], "held");
     let event = with(asked(&world, "envelope-4", ("agent.ada", "agent.bob")), json!({ "type": "event" }));
     assert_eq!(ada.post("/aee/envelopes", event).await.is(202)["status"], "accepted");
-    let ping =
-        with(asked(&world, "envelope-5", ("agent.ada", "service.entente")), json!({ "intent": "aee.ping" }));
+    let ping = with(
+        asked(&world, "envelope-5", ("agent.ada", "service.entente")),
+        json!({ "intent": "aee.status.ping" }),
+    );
     assert_eq!(ada.post("/aee/envelopes", ping).await.is(200)["status"], "answered");
     assert_eq!(waiting(&eve).await, ["envelope-3"]);
     assert_eq!(mail(&bob, "agent.bob").await.len(), 1);
@@ -213,7 +215,7 @@ async fn of_many_who_decide_one_does() {
     ada.post("/aee/envelopes", asked(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     let said = (0..12).map(|n| decide(&eve, "envelope-1", if n % 2 == 0 { "approve" } else { "decline" }));
     let replies = futures_util::future::join_all(said).await;
-    let won: Vec<Value> = replies.iter().filter(|one| one.status == 200).map(|one| one.json()).collect();
+    let won: Vec<Value> = replies.iter().filter(|one| one.status == 200).map(Reply::json).collect();
     assert_eq!(won.len(), 1, "{:?}", replies.iter().map(|one| one.status).collect::<Vec<_>>());
     assert!(replies.iter().all(|one| one.status == 200 || one.status == 409));
     let approved = usize::from(won[0]["decision"] == "approve");

@@ -40,7 +40,7 @@ async fn what_lies_in_a_mailbox_is_sent_signed_and_in_its_order() {
         (1..=5).map(|n| letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"))).collect();
     ada.post("/aee/envelopes/batch", json!(batch)).await.is(202);
     // Spaces and an order of its own: what comes is what was sent, to the byte.
-    let text = batch[0].to_string().replace("envelope-1", "envelope-6").replace(":", " : ");
+    let text = batch[0].to_string().replace("envelope-1", "envelope-6").replace(':', " : ");
     let text = text.replace("08 : 00 : 00", "08:00:00");
     ada.send("POST", "/aee/envelopes", Some(text.clone())).await.is(202);
     event(&world, &bob, "envelope-7", ("agent.bob", "agent.ada")).await;

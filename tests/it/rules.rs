@@ -9,6 +9,7 @@ use entente_core::refusal::Code;
 use super::harness::{Setup, Value, World, json};
 
 /// An envelope of a valid form.
+#[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
 pub fn envelope(kind: &str, intent: &str, payload: Value) -> Envelope {
     let said = json!({
         "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T08:00:00Z", "type": kind,

@@ -67,6 +67,16 @@ const NOBODYS: [&str; 37] = [
 /// The things that the paths name: those of somebody else.
 struct Places(Vec<(&'static str, String)>);
 
+/// What has to do with envelopes.
+async fn post(world: &World, owner: &Client) {
+    let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
+    owner.post("/aee/keys", own).await.is(201);
+    owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
+    let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
+    owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
+    owner.put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" })).await.ok();
+}
+
 impl Places {
     async fn make(world: &World) -> Self {
         let owner = world.agent("agent.owner").await;
@@ -106,13 +116,7 @@ impl Places {
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
-        owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
-        let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
-        owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
-        owner
-            .put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" }))
-            .await
-            .ok();
+        post(world, &owner).await;
         Self(vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),

@@ -17,6 +17,7 @@ pub const RULES: usize = 200;
 /// A rule for a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "to": "partner.**", "deny": ["ops.**"], "require_signature": true }))]
 pub struct Rule {
     /// Senders it is for: a pattern over dotted names, `**` for all.
     #[serde(default = "all")]

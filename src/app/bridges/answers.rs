@@ -93,7 +93,7 @@ pub(super) async fn admitted(
     if !rows::carried(conn, &Carried { bridge, source, target: &target, at: ctx.now(), job: None }).await? {
         return Ok(None);
     }
-    let parcel = match envelopes::judged(ctx, book, parcel).await {
+    let parcel = match envelopes::judged(ctx, conn, book, parcel).await {
         Ok(parcel) => parcel,
         Err(AppError::Refused(refusal)) => {
             tracing::info!(bridge, error = %refusal, "what was to be carried may not pass");

@@ -193,15 +193,7 @@ impl Desk {
         if envelope.kind == EnvelopeType::Task && parcel.way != Way::Keep {
             self.pair(parcel, &recipients);
         }
-        let mut seq = None;
-        if parcel.way == Way::Deliver {
-            for entity in &recipients {
-                let end = self.ends.entry(entity.clone()).or_default();
-                *end += 1;
-                seq = (!envelope.is_broadcast()).then_some(*end);
-                self.items.push(Item::new(entity, *end, &envelope.id, parcel.effective, now));
-            }
-        }
+        let (seq, delivered) = self.deliver(parcel, &recipients, now);
         warnings.sort_unstable();
         warnings.dedup();
         Ok(Receipt {
@@ -214,15 +206,28 @@ impl Desk {
             },
             received_at: now,
             seq,
-            delivered: match parcel.way {
-                Way::Deliver => i32::try_from(recipients.len()).unwrap_or(i32::MAX),
-                Way::Hold | Way::Keep | Way::Withhold => 0,
-            },
+            delivered,
             effective_priority: parcel.effective,
             deadline: parcel.deadline,
             verified: parcel.verified.clone(),
             warnings,
         })
+    }
+
+    /// Puts it into mailboxes, if that is its way: its number, unless there are several, and in how many.
+    fn deliver(&mut self, parcel: &Parcel, recipients: &[String], now: Timestamp) -> (Option<i64>, i32) {
+        if parcel.way != Way::Deliver {
+            return (None, 0);
+        }
+        let envelope = &parcel.envelope;
+        let mut seq = None;
+        for entity in recipients {
+            let end = self.ends.entry(entity.clone()).or_default();
+            *end += 1;
+            seq = (!envelope.is_broadcast()).then_some(*end);
+            self.items.push(Item::new(entity, *end, &envelope.id, parcel.effective, now));
+        }
+        (seq, i32::try_from(recipients.len()).unwrap_or(i32::MAX))
     }
 
     /// Whether the key by which it was verified counts no more.
