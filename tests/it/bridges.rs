@@ -259,10 +259,7 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
     let client = world.client(wide["key"].as_str().unwrap());
     client.put("/aee/bridges/ops", good).await.ok();
     ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
-    admin
-        .delete(&format!("/principals/service.narrow/keys/{}", wide["record"]["id"].as_str().unwrap()))
-        .await
-        .ok();
+    admin.delete(&format!("/keys/{}", wide["record"]["id"].as_str().unwrap())).await.ok();
     world.carry().await;
     assert!(hand.claim(1).await.is_empty(), "a revoked key does nothing any more");
     let shown = admin.get("/aee/bridges").await.ok();
