@@ -206,13 +206,9 @@ impl Server {
         if background {
             background::start(&ctx, node, &courier, &database_up, &tasks);
         }
-        let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
         let spans = spans(&config, &ctx)?;
-        let writers = write(&config, &ctx, &sending, &tasks);
-        let bridging = Arc::new(Bridging::new(&ctx, &writers.0, &writers.1));
-        if background {
-            tasks.spawn("bridges", Arc::clone(&bridging).drive(tasks.stopping().clone()));
-        }
+        let writers = write(&config, &ctx, &messages, &tasks);
+        let bridging = bridge(&ctx, &writers, background, &tasks);
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
         let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
@@ -302,13 +298,23 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
     }
 }
 
+/// Who carries over bridges, handing in where everybody does.
+fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<Bridging> {
+    let bridging = Arc::new(Bridging::new(ctx, &writers.0, &writers.1));
+    if background {
+        tasks.spawn("bridges", Arc::clone(&bridging).drive(tasks.stopping().clone()));
+    }
+    bridging
+}
+
 /// Those who commit what is handed in.
 type Writers = (Arc<Sends>, Arc<Works>, Post);
 
 /// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
-fn write(config: &Config, ctx: &Ctx, sending: &Ctx, tasks: &Tasks) -> Writers {
+fn write(config: &Config, ctx: &Ctx, messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
-    let (sends, works) = (Sends::start(sending, each, tasks), Works::start(ctx, each, tasks));
+    let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
+    let (sends, works) = (Sends::start(&sending, each, tasks), Works::start(ctx, each, tasks));
     (Arc::new(sends), Arc::new(works), Post::start(ctx, each, tasks))
 }
 

@@ -150,16 +150,20 @@ pub(crate) async fn judged(
     book: &Rulebook,
     parcel: Parcel,
 ) -> Outcome<Parcel> {
+    let settings = &ctx.settings.post;
     let envelope = &parcel.envelope;
-    let passage = policy::judge(&book.rules, envelope, parcel.verified.by == Voucher::Sig)?;
+    let signed = parcel.verified.by == Voucher::Sig;
+    let passage = policy::judge(&book.rules, envelope, signed)?;
+    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
+        return Err(policy::unsigned().into());
+    }
     let mut warnings = parcel.warnings.clone();
     warnings.extend(book.fits(envelope)?);
     let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    let back = envelope.recipient == ctx.settings.post.entity;
     note("carried", envelope);
     let parcel = Parcel { effective, warnings, ..parcel };
-    if back {
+    if parcel.envelope.recipient == settings.entity {
         return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
     }
     redactions::instead(ctx, parcel, &passage.redact)

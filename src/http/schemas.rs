@@ -6,8 +6,7 @@ use entente_core::envelopes::schemas::{Strictness, Subject};
 use entente_core::keys::{Dialect, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
@@ -115,10 +114,11 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[serde(transparent)]
 struct SchemaDocument(Box<RawValue>);
 
-impl PartialSchema for SchemaDocument {
+impl utoipa::PartialSchema for SchemaDocument {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::Object)
+        // By their whole names: an import would be in the way of what the macros write.
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::Object)
             .description(Some("A JSON Schema (2020-12), kept letter by letter"))
             .examples([serde_json::json!({ "type": "object", "required": ["cluster"] })])
             .build()

@@ -87,26 +87,26 @@ pub(super) async fn admitted(
     source: &str,
     parcel: Parcel,
     conn: &mut PgConnection,
-) -> Outcome<Vec<Parcel>> {
+) -> Outcome<Option<Parcel>> {
     let (ctx, bridge) = (carrier.ctx, carrier.kept.name.as_str());
     let target = parcel.envelope.id.clone();
     if !rows::carried(conn, &Carried { bridge, source, target: &target, at: ctx.now(), job: None }).await? {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let parcel = match envelopes::judged(ctx, conn, book, parcel).await {
         Ok(parcel) => parcel,
         Err(AppError::Refused(refusal)) => {
             tracing::info!(bridge, error = %refusal, "what was to be carried may not pass");
-            return Ok(Vec::new());
+            return Ok(None);
         }
         Err(failure) => return Err(failure),
     };
     // What the gateway hands on in its place is the bridge's work too, and carried by no other one.
     if let Some(made) = &parcel.made {
-        let (source, target) = (format!("{source}#1"), made.envelope.id.as_str());
+        let (source, target) = (format!("{source}#made"), made.envelope.id.as_str());
         rows::carried(conn, &Carried { bridge, source: &source, target, at: ctx.now(), job: None }).await?;
     }
-    Ok(vec![parcel])
+    Ok(Some(parcel))
 }
 
 /// An envelope from the entity that was asked to who asked, under an id that is made of what it tells of. It is sent with
@@ -120,14 +120,15 @@ pub(super) fn parcel(
     job: Option<&str>,
 ) -> Outcome<Parcel> {
     let id = law::envelope_id(&carrier.kept.salt, source, at);
+    let gateway = task.sender == carrier.ctx.settings.post.entity;
     let letter = Letter {
         kind,
         sender: &bridge.entity,
         recipient: &task.sender,
         purpose: &task.purpose,
         corr: &task.corr,
-        // Only what ends a task says which (AEE §3).
-        reply_to: kind.is_terminal().then_some(task.id.as_str()),
+        // Only what ends a task says which (AEE §3), but to the gateway, which hands it on to who asked.
+        reply_to: (kind.is_terminal() || gateway).then_some(task.id.as_str()),
         priority: task.receipt.effective_priority,
         payload,
         trace: trace(task, &id),

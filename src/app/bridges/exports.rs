@@ -59,8 +59,8 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
     };
     let parcel = parcel(carrier, export, message, task.as_deref())?;
     let (now, id, source) = (ctx.now(), parcel.envelope.id.clone(), message.id.to_string());
-    let parcels = admitted(carrier, book, &source, parcel, &mut tx).await?;
-    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
+    let parcel = admitted(carrier, book, &source, parcel, &mut tx).await?;
+    let put = post::put(ctx, &mut tx, &mut post::Known::new(), parcel.as_slice(), now).await?;
     for refusal in put.answers.iter().filter_map(|answer| match answer {
         Err(AppError::Refused(refusal)) => Some(refusal),
         _ => None,

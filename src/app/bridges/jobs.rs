@@ -117,8 +117,8 @@ async fn refuse(
     let book = rulebook::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
     // Under the task's own name: it is no job, and becomes none later.
-    let parcels = admitted(carrier, &book, &task.id, answer, &mut tx).await?;
-    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
+    let answer = admitted(carrier, &book, &task.id, answer, &mut tx).await?;
+    let put = post::put(ctx, &mut tx, &mut post::Known::new(), answer.as_slice(), now).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;
