@@ -108,7 +108,6 @@ impl Places {
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
         register(&owner, "agent.owner", &key(1)).await;
-        owner.post("/aee/keys", json!({ "kid": "private", "algorithm": "HS256" })).await.is(201);
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
