@@ -19,7 +19,7 @@ fn asked(world: &World, id: &str, link: (&str, &str)) -> Value {
     with(letter(world, id, link), json!({ "requires": { "human_approval": true, "timeout_ms": 60_000 } }))
 }
 
-async fn decide(client: &Client, id: &str, decision: &str) -> crate::harness::Reply {
+async fn decide(client: &Client, id: &str, decision: &str) -> Reply {
     client.post(&format!("/aee/approvals/{id}"), json!({ "decision": decision })).await
 }
 

@@ -157,7 +157,9 @@ async fn a_key_without_a_word_may_do_all_but_manage() {
         "agents:write",
         "jobs:read",
         "jobs:write",
-        "jobs:work"
+        "jobs:work",
+        "mail:read",
+        "mail:write"
     ]);
     assert_eq!(made.record["scopes"], ordinary);
     assert_eq!(made.record["act_as"], json!([]));
