@@ -239,7 +239,7 @@ pub fn is_bus(entity: &str) -> bool {
 /// Reads an envelope from the bytes it came in: UTF-8, one JSON object, no member twice, no NUL, not too deep, valid.
 ///
 /// # Errors
-/// [`Code::TooLarge`], [`Code::TooDeep`], [`Code::NulCharacter`], [`Code::InvalidJson`], and what [`check`] finds.
+/// [`Code::TooLarge`], [`Code::TooDeep`], [`Code::NulCharacter`], [`Code::InvalidJson`], and what [`check()`] finds.
 pub fn read(bytes: &[u8]) -> Result<Envelope, Refusal> {
     check(members(bytes)?)
 }
@@ -247,7 +247,7 @@ pub fn read(bytes: &[u8]) -> Result<Envelope, Refusal> {
 /// Reads the members of an envelope without judging them.
 ///
 /// # Errors
-/// As [`read`], but for those of [`check`].
+/// As [`read`], but for those of [`check()`].
 pub fn members(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if bytes.len() > ENVELOPE_BYTES {
         let message = format!(

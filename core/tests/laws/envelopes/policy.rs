@@ -34,7 +34,9 @@ fn verdict(values: &[Value], purpose: &str) -> Result<Passage, Code> {
 #[test]
 fn without_rules_everything_passes_as_it_is() {
     assert_eq!(verdict(&[], "ops.delete"), Ok(Passage::default()));
-    assert_eq!(verdict(&[json!({})], "ops.delete"), Ok(Passage::default()));
+    // A rule that says nothing still says that there is a boundary.
+    let boundary = Passage { boundary: true, ..Passage::default() };
+    assert_eq!(verdict(&[json!({})], "ops.delete"), Ok(boundary));
 }
 
 #[test]
