@@ -62,7 +62,8 @@ async fn a_server_starts_again_whatever_ended_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_killed_alone_is_started_again_by_its_server() {
     let place = Place::new("keep");
-    let (mut server, _) = Launch::private(&place).start().await;
+    let launch = Launch::private(&place);
+    let (mut server, _) = launch.start().await;
     let any = server.client(KEY);
     let (_, channel) = talk(&any, json!({})).await;
     for round in 0..3 {
@@ -85,13 +86,23 @@ async fn postgres_killed_alone_is_started_again_by_its_server() {
     // The connections that lay idle since before the last kill are tested before they are used.
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(message_count(&server, &channel).await, 3);
-    // Told to stop while it is dead, the server stops.
-    place.kill_postgres();
-    let began = std::time::Instant::now();
-    server.terminate();
-    let status = server.ended().await;
-    println!("told to stop while PostgreSQL is dead, the server ends within {:?}", began.elapsed());
-    assert!(status.success(), "{status}:\n{}", place.log());
+    // Told to stop while it is dead, the server stops, also when its tasks have begun to wait for it.
+    for pause in [0, 150, 240] {
+        place.kill_postgres();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let began = std::time::Instant::now();
+        server.terminate();
+        let status = server.ended().await;
+        println!(
+            "told to stop {pause} ms after PostgreSQL died, the server ends within {:?}",
+            began.elapsed()
+        );
+        assert!(status.success(), "{status}:\n{}", place.log());
+        (server, _) = launch.start().await;
+        // It has more to do for its keys once it is ready; a message is sent later than that.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(message_count(&server, &channel).await, 3);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
