@@ -24,7 +24,7 @@ use crate::app::streams::Sight;
 use crate::feed::Record;
 
 pub use log::{Attempt, Delivery, Filter, list, ping, wait};
-pub(crate) use rows::{Queue, forget_all, latest, queue};
+pub(crate) use rows::{Queue, forget_all, in_order, latest, queue};
 pub use shifts::Health;
 pub(crate) use shifts::{begin_again, health, hold};
 

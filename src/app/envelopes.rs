@@ -8,14 +8,14 @@ mod threads;
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
-use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
+use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
 use entente_core::envelopes::{Envelope, EnvelopeType, Warning, letters, policy, purposes, read};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
 pub use self::rows::Kept;
-pub(crate) use self::rows::{Stub, bodies, insert, load, load_all, stubs};
+pub(crate) use self::rows::{Stub, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
@@ -104,13 +104,8 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
-    let signed = verified.by == Voucher::Sig;
-    let passage = policy::judge(&book.rules, &envelope, signed)?;
-    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
-        return Err(policy::unsigned().into());
-    }
-    let misfit = book.fits(&envelope)?;
-    let believed = passage.max_priority.map_or(envelope.priority, |most| envelope.priority.min(most));
+    let (passage, misfit) = pass(ctx, book, &envelope, &verified)?;
+    let believed = passage.believed(envelope.priority);
     let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
     let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
@@ -143,6 +138,21 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     answered(ctx, caller, parcel).await
 }
 
+/// What the rules and schemas say of an envelope, whoever sends it.
+fn pass(
+    ctx: &Ctx,
+    book: &Rulebook,
+    envelope: &Envelope,
+    verified: &Verified,
+) -> Result<(policy::Passage, Option<Warning>), Refusal> {
+    let signed = verified.by == Voucher::Sig;
+    let passage = policy::judge(&book.rules, envelope, signed)?;
+    if ctx.settings.post.signatures == Signatures::Boundary && passage.boundary && !signed {
+        return Err(policy::unsigned());
+    }
+    Ok((passage, book.fits(envelope)?))
+}
+
 /// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
 pub(crate) async fn judged(
     ctx: &Ctx,
@@ -150,20 +160,15 @@ pub(crate) async fn judged(
     book: &Rulebook,
     parcel: Parcel,
 ) -> Outcome<Parcel> {
-    let settings = &ctx.settings.post;
     let envelope = &parcel.envelope;
-    let signed = parcel.verified.by == Voucher::Sig;
-    let passage = policy::judge(&book.rules, envelope, signed)?;
-    if settings.signatures == Signatures::Boundary && passage.boundary && !signed {
-        return Err(policy::unsigned().into());
-    }
+    let (passage, misfit) = pass(ctx, book, envelope, &parcel.verified)?;
     let mut warnings = parcel.warnings.clone();
-    warnings.extend(book.fits(envelope)?);
-    let effective = passage.max_priority.map_or(parcel.effective, |most| parcel.effective.min(most));
+    warnings.extend(misfit);
+    let effective = passage.believed(parcel.effective);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
     note("carried", envelope);
     let parcel = Parcel { effective, warnings, ..parcel };
-    if parcel.envelope.recipient == settings.entity {
+    if parcel.envelope.recipient == ctx.settings.post.entity {
         return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
     }
     redactions::instead(ctx, parcel, &passage.redact)
@@ -269,8 +274,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
 /// Whether it is from or to the caller. What waits for a person to agree, or is handed out only with something left out, is
 /// its sender's alone: others are a party to what they find in their mailbox.
 pub(super) fn between(caller: &Caller, kept: &Kept) -> bool {
-    let handed_out = !matches!(kept.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted);
-    speaks_for(caller, &kept.sender) || (handed_out && speaks_for(caller, &kept.recipient))
+    speaks_for(caller, &kept.sender) || (kept.is_handed_out() && speaks_for(caller, &kept.recipient))
 }
 
 /// An envelope if the caller is a party to it: it sent it, or found it in a mailbox.
@@ -293,10 +297,7 @@ pub(crate) async fn seen_by(
 /// # Errors
 /// The database.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let settings = &ctx.settings.post;
-    let kept =
-        TimeDelta::from_std(settings.retention).unwrap_or(TimeDelta::MAX).max(settings.window.memory());
-    let Some(before) = ctx.now().checked_sub_signed(kept) else { return Ok(0) };
+    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
     let mut tx = ctx.pool.begin().await?;
     let gone = rows::delete(&mut tx, before, limit).await?;
     mailboxes::forget(&mut tx, &gone).await?;

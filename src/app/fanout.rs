@@ -4,7 +4,6 @@
 //! comes after the cursor, below the horizon (`places.rs`), queues what each receiver's owner sees of it, and moves the
 //! cursor in the same transaction. A crash repeats a step or continues after it; a delivery is queued once either way.
 
-use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
 use sqlx::PgConnection;
@@ -20,10 +19,6 @@ const LOCK: i64 = 0x656e_7465_6e74_6501;
 
 /// Deliveries queued in one transaction, but for those of a single record: more would hold the horizon back.
 const ROWS: usize = 2_000;
-
-/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
-/// the others get there.
-const SKEW: TimeDelta = TimeDelta::minutes(1);
 
 struct Cursor {
     place: Option<Place>,
@@ -64,7 +59,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     audience.refresh(ctx, &mut tx).await?;
     let (queue, reached) = matched(ctx, &mut audience, &mut tx, stretch.records, stretch.reached).await?;
     let now = ctx.now();
-    let due = cursor.moved_at.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now));
+    let due = deliveries::in_order(cursor.moved_at, now);
     let woken = deliveries::queue(&mut tx, &queue, due, now, false).await?;
     save(&mut tx, Some(reached), Some(due)).await?;
     tx.commit().await?;

@@ -8,6 +8,7 @@ mod push;
 use std::collections::HashSet;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use entente_core::canonical::{Digest, sha256};
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::purposes::Pattern;
@@ -67,6 +68,15 @@ pub struct PostSettings {
     pub quotas: Rates,
     /// The person who agrees to tasks that need one; anybody who is a person when there is none.
     pub approver: Option<String>,
+}
+
+impl PostSettings {
+    /// How long envelopes are kept: never shorter than one with the same id could be taken in (AEE §11.1), nor than a task
+    /// may take.
+    pub(crate) fn memory(&self) -> TimeDelta {
+        let long = |time: Duration| TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
+        long(self.retention).max(long(self.max_timeout)).max(self.window.memory())
+    }
 }
 
 /// An envelope that may be sent, with what stands beside it.

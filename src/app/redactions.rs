@@ -96,7 +96,7 @@ pub(crate) async fn passed_back(
         without: &passage.redact,
     };
     let made = Parcel {
-        effective: passage.max_priority.map_or(answer.effective, |most| answer.effective.min(most)),
+        effective: passage.believed(answer.effective),
         original: Some(Original::of(envelope)),
         ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
     };

@@ -1,9 +1,8 @@
 //! What a server remembers of rules (`rules.rs`) and schemas (`schemas.rs`), so that judging an envelope asks the database
-//! for nothing. Table `aee_version`.
+//! for their version alone. Table `aee_version`.
 //!
-//! Every change of either raises the version in its own transaction. Whoever commits an envelope compares versions there and
-//! judges anew by a fresh book when they differ; what is remembered may therefore be old, and a committed change counts
-//! all the same.
+//! Every change of either raises the version in its own transaction. Whoever judges compares versions first and reads the book
+//! anew when they differ: a change counts for every request that begins after it is committed, on every server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -44,7 +43,9 @@ pub struct Rulebook {
 pub struct Shelf(RwLock<Option<Arc<Rulebook>>>);
 
 impl Shelf {
-    fn book(&self) -> Option<Arc<Rulebook>> {
+    /// The book that is remembered; it may be old.
+    #[must_use]
+    pub fn book(&self) -> Option<Arc<Rulebook>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -104,17 +105,6 @@ impl Entry {
                 msg: "its schema can no longer be read; ask an admin to publish it anew".to_owned(),
             }],
         }
-    }
-}
-
-/// The book that is remembered; read when there is none.
-///
-/// # Errors
-/// The database.
-pub async fn current(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
-    match ctx.rulebook.book() {
-        Some(book) => Ok(book),
-        None => refresh(ctx).await,
     }
 }
 

@@ -176,3 +176,26 @@ async fn a_service_may_speak_for_its_agents_and_for_nobody_else() {
     bob.post("/aee/envelopes", to).await.is(202);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_wrong_hash_is_found_by_parties_and_tells_strangers_nothing() {
+    let (world, ada, bob) = two().await;
+    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    let refers = |id: &str, from: &str, hash: &str| {
+        let reference = json!({ "type": "aee.envelope", "id": "envelope-1", "hash": hash });
+        let payload = json!({ "payload": { "references": [reference] } });
+        with(letter(&world, id, (from, "agent.bob")), payload)
+    };
+    let kept = bob.get("/aee/envelopes/envelope-1").await.ok();
+    let right = entente_core::envelopes::hash(kept["envelope"].as_object().unwrap());
+    for (client, who) in [(&ada, "agent.ada"), (&bob, "agent.bob")] {
+        let wrong = refers(&format!("{who}-wrong"), who, "sha256:00");
+        client.post("/aee/envelopes", wrong).await.refused(422, "reference_hash_mismatch");
+        client.post("/aee/envelopes", refers(&format!("{who}-right"), who, &right)).await.is(202);
+    }
+    // Otherwise whoever guesses would learn what others have written, or that they have.
+    let eve = world.agent("agent.eve").await;
+    eve.post("/aee/envelopes", refers("envelope-eve-1", "agent.eve", "sha256:00")).await.is(202);
+    eve.post("/aee/envelopes", refers("envelope-eve-2", "agent.eve", &right)).await.is(202);
+    world.end().await;
+}

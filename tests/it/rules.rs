@@ -72,18 +72,18 @@ async fn the_book_has_what_another_server_committed() {
     let world = World::start().await;
     let other = World::on(Setup::default(), world.database.clone()).await;
     let admin = world.admin().await;
-    let before = rulebook::current(other.ctx()).await.unwrap();
+    let before = rulebook::latest(other.ctx()).await.unwrap();
     assert!(before.rules.is_empty());
     admin.put("/aee/rules/none", json!({ "deny": ["ops.**"] })).await.ok();
     // What is remembered is old; its version says so, and the latest is right.
-    let remembered = rulebook::current(other.ctx()).await.unwrap();
+    let remembered = other.ctx().rulebook.book().unwrap();
     let mut connection = other.ctx().pool.acquire().await.unwrap();
     assert!(rulebook::version(&mut connection).await.unwrap() > remembered.version);
     drop(connection);
     let latest = rulebook::latest(other.ctx()).await.unwrap();
     let refusal = judge(&latest.rules, &envelope("task", "ops.backup", json!({})), false).unwrap_err();
     assert_eq!(refusal.code, Code::IntentNotAllowed);
-    assert_eq!(rulebook::current(other.ctx()).await.unwrap().version, latest.version);
+    assert_eq!(other.ctx().rulebook.book().unwrap().version, latest.version);
     other.server.stop().await;
     world.end().await;
 }

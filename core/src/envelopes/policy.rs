@@ -60,6 +60,14 @@ pub struct Passage {
     pub boundary: bool,
 }
 
+impl Passage {
+    /// What is believed of a priority.
+    #[must_use]
+    pub fn believed(&self, priority: Priority) -> Priority {
+        self.max_priority.map_or(priority, |most| priority.min(most))
+    }
+}
+
 /// A rule that was understood.
 #[derive(Debug, Clone)]
 pub struct Checked {

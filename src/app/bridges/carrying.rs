@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use entente_core::bridges::Bridge;
 use entente_core::canonical::sha256;
 use entente_core::refusal::{Code, Refusal};
@@ -105,9 +104,6 @@ async fn rest(ctx: &Ctx, kept: &Kept, why: Option<&Refusal>) -> Outcome<()> {
 /// # Errors
 /// The database.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let settings = &ctx.settings.post;
-    let kept =
-        TimeDelta::from_std(settings.retention).unwrap_or(TimeDelta::MAX).max(settings.window.memory());
-    let Some(before) = ctx.now().checked_sub_signed(kept) else { return Ok(0) };
+    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
     rows::forget(&mut *ctx.pool.acquire().await?, before, limit).await
 }

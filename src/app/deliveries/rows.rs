@@ -1,6 +1,7 @@
 //! The rows of deliveries: what is queued, what is due, what became of it. Tables `webhook_bodies`, `webhook_deliveries`,
 //! `webhook_attempts`.
 
+use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::ids::{AttemptId, ChannelId, EndpointId, IntentId};
 use entente_core::webhooks::DeliveryStatus;
@@ -65,6 +66,15 @@ pub(crate) async fn queue(
         shifts::poke(conn, &woken, now).await?;
     }
     Ok(woken)
+}
+
+/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
+/// the others get there.
+const SKEW: TimeDelta = TimeDelta::minutes(1);
+
+/// When what is queued now becomes due: not before what was queued earlier, whatever servers' clocks say.
+pub(crate) fn in_order(before: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    before.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now))
 }
 
 /// When the last of what was queued for any of these endpoints was.

@@ -73,6 +73,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Whether its recipient has it: not while it waits for a person, nor when something else is handed on instead.
+    pub(crate) fn is_handed_out(&self) -> bool {
+        !matches!(self.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted)
+    }
+
     /// One that is being taken in.
     pub(crate) fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
         let envelope = &parcel.envelope;
@@ -227,17 +232,6 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
             Ok((row.id, stub))
         })
         .collect()
-}
-
-/// The texts of these envelopes, by their ids.
-pub(crate) async fn bodies(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, String>> {
-    let rows = sqlx::query!(
-        "-- aee_envelopes::bodies\n SELECT id, body FROM aee_envelopes WHERE id = ANY($1)",
-        ids as &[&str]
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.body)).collect())
 }
 
 /// One envelope.

@@ -92,15 +92,14 @@ pub(super) async fn next(
     now: Timestamp,
     until: Timestamp,
 ) -> Outcome<Vec<Letter>> {
-    let mut rows = sqlx::query_as!(
-        Place,
+    let mut rows = sqlx::query!(
         "-- aee_items::pick
          WITH picked AS (
              SELECT seq FROM aee_items
              WHERE entity = $1 AND acked_at IS NULL AND (held_until IS NULL OR held_until <= $2)
              ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED)
          UPDATE aee_items i SET held_until = $4 FROM picked p WHERE i.entity = $1 AND i.seq = p.seq
-         RETURNING i.seq, i.envelope_id, i.received_at, i.held_until",
+         RETURNING i.seq, i.envelope_id, i.received_at, i.held_until, i.rank",
         entity,
         now,
         i64::from(max),
@@ -108,24 +107,16 @@ pub(super) async fn next(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let ranks = ranks(conn, entity, &rows.iter().map(|row| row.seq).collect::<Vec<_>>()).await?;
-    rows.sort_by_key(|row| ranks.get(&row.seq).copied());
+    // What is changed comes back in any order.
+    rows.sort_by_key(|row| (row.rank, row.seq));
+    let rows = rows.into_iter().map(|row| Place {
+        seq: row.seq,
+        envelope_id: row.envelope_id,
+        received_at: row.received_at,
+        held_until: row.held_until,
+    });
+    let rows = rows.collect();
     with_envelopes(conn, rows).await
-}
-
-async fn ranks(
-    conn: &mut PgConnection,
-    entity: &str,
-    seqs: &[i64],
-) -> Outcome<HashMap<i64, (Timestamp, i64)>> {
-    let rows = sqlx::query!(
-        "-- aee_items::ranks\n SELECT seq, rank FROM aee_items WHERE entity = $1 AND seq = ANY($2)",
-        entity,
-        seqs
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.seq, (row.rank, row.seq))).collect())
 }
 
 /// Marks items as taken out, and how far the mailbox is now.

@@ -8,7 +8,7 @@ use entente_core::clock::Timestamp;
 use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
 use entente_core::envelopes::signing;
-use entente_core::envelopes::{EnvelopeType, Warning, hash, is_bus, members};
+use entente_core::envelopes::{EnvelopeType, Reference, Warning, hash, is_bus, members};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
@@ -22,8 +22,8 @@ use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs};
 struct Desk {
     /// What is kept under the ids that the batch names.
     stubs: HashMap<String, Stub>,
-    /// The hashes of the envelopes that are referred to.
-    hashes: HashMap<String, String>,
+    /// The envelopes that are referred to with a hash, and theirs.
+    hashes: HashMap<String, (Kept, String)>,
     pairs: HashMap<(String, String), Pair>,
     /// Who listens to each channel.
     listeners: HashMap<String, Vec<String>>,
@@ -164,7 +164,7 @@ impl Desk {
             return Err(signing::wrong());
         }
         let mut warnings = parcel.warnings.clone();
-        if envelope.references.iter().any(|one| one.hash.is_some() && !self.fits(one)) {
+        if envelope.references.iter().any(|one| one.hash.is_some() && !self.fits(parcel, one)) {
             if hashes {
                 return Err(wrong_hash());
             }
@@ -256,9 +256,13 @@ impl Desk {
         Ok(Verdict::Plain)
     }
 
-    fn fits(&self, reference: &entente_core::envelopes::Reference) -> bool {
-        // What is not known here cannot be compared.
-        self.hashes.get(&reference.id).is_none_or(|hash| reference.hash.as_ref() == Some(hash))
+    /// Whether a reference's hash is that of its envelope. What is not known here, or none of the sender's, is not compared:
+    /// an answer would tell strangers what is there.
+    fn fits(&self, parcel: &Parcel, reference: &Reference) -> bool {
+        let Some((kept, hash)) = self.hashes.get(&reference.id) else { return true };
+        let speaker = parcel.speaker();
+        let party = kept.sender == speaker || (kept.is_handed_out() && kept.recipient == speaker);
+        !party || reference.hash.as_ref() == Some(hash)
     }
 
     /// What is known of what a parcel answers.
@@ -317,12 +321,17 @@ impl Desk {
     }
 }
 
-async fn hashes(conn: &mut PgConnection, ids: &BTreeSet<&str>) -> Outcome<HashMap<String, String>> {
+async fn hashes(conn: &mut PgConnection, ids: &BTreeSet<&str>) -> Outcome<HashMap<String, (Kept, String)>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let bodies = envelopes::bodies(conn, &ids.iter().copied().collect::<Vec<_>>()).await?;
-    bodies.into_iter().map(|(id, body)| Ok((id, hash(&members(body.as_bytes())?)))).collect()
+    let all = envelopes::load_all(conn, &ids.iter().copied().collect::<Vec<_>>()).await?;
+    all.into_iter()
+        .map(|(id, kept)| {
+            let hash = hash(&members(kept.body.as_bytes())?);
+            Ok((id, (kept, hash)))
+        })
+        .collect()
 }
 
 fn wrong_hash() -> Refusal {

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::ids::EndpointId;
 use sqlx::PgConnection;
@@ -13,10 +12,6 @@ use crate::app::deliveries::{self, Queue};
 use crate::app::envelopes::Kept;
 use crate::app::mailboxes::Item;
 use crate::app::{Ctx, Outcome, endpoints};
-
-/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
-/// the others get there.
-const SKEW: TimeDelta = TimeDelta::minutes(1);
 
 /// Queues items of mailboxes that are locked; `kept`: the envelope with an id. Whether something is to be sent now.
 pub(crate) async fn push(
@@ -45,7 +40,6 @@ pub(crate) async fn push(
     }
     // Due in the order of the mailbox, whatever the clocks of those say that wrote before.
     let all: Vec<EndpointId> = receivers.into_values().flatten().collect();
-    let before = deliveries::latest(conn, &all).await?.filter(|before| *before - now < SKEW);
-    let due = before.map_or(now, |before| before.max(now));
+    let due = deliveries::in_order(deliveries::latest(conn, &all).await?, now);
     Ok(!deliveries::queue(conn, &queue, due, due, false).await?.is_empty())
 }

@@ -1,6 +1,8 @@
 //! What tests of credentials stand on: a world whose operator has configured provisioners, and jobs in its database.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entente::app::credentials::{self, Made};
@@ -14,13 +16,21 @@ use entente_core::jobs::{Job, JobStatus, OnLost};
 use entente_core::refusal::Refusal;
 
 use super::upstream::{ADMIN_KEY, Upstream};
-use crate::harness::{Cluster, Setup, Value, World, json};
+use crate::harness::{Cluster, Setup, Value, World, json, watch};
 
 /// A file with the operator's provisioners; its path.
 pub fn file(provisioners: &Value) -> &'static str {
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("entente-credentials-{}-{n}.json", std::process::id()));
+    // One folder for all of them, which goes with the process.
+    let dir = DIR.get_or_init(|| {
+        let dir = std::env::temp_dir().join(format!("entente-credentials-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        watch(&dir);
+        dir
+    });
+    let path = dir.join(format!("{n}.json"));
     std::fs::write(&path, json!({ "provisioners": provisioners }).to_string()).unwrap();
     Box::leak(path.to_str().unwrap().to_owned().into_boxed_str())
 }

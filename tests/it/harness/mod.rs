@@ -27,7 +27,7 @@ use entente_core::ids::{Chance, IntentId};
 use entente_core::principals::Kind;
 
 pub use client::{Client, Reply, http};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
 pub use receiver::{Act, Got, Receiver};
 pub use serde_json::{Value, json};
