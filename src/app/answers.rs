@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::envelopes::{self, Kept};
-use super::refutations::{self, Refutation};
+use super::refutations::Refutation;
 use super::{Caller, Ctx, Outcome, rulebook};
 use crate::db::migrate;
 
@@ -47,15 +47,18 @@ pub struct Answer {
     pub payload: Value,
     /// What others have to hear of it, to be handed in with the task.
     pub notices: Vec<Envelope>,
+    /// What is rejected by it: kept with the task, or not at all.
+    pub refutes: Option<Refutation>,
 }
 
 impl Answer {
     fn result(payload: Value) -> Self {
-        Self { kind: EnvelopeType::Result, payload, notices: Vec::new() }
+        Self { kind: EnvelopeType::Result, payload, notices: Vec::new(), refutes: None }
     }
 
     fn error(code: &str, message: &str) -> Self {
-        Self { kind: EnvelopeType::Error, payload: failure(code, message, false), notices: Vec::new() }
+        let payload = failure(code, message, false);
+        Self { kind: EnvelopeType::Error, payload, notices: Vec::new(), refutes: None }
     }
 }
 
@@ -186,15 +189,13 @@ async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> O
     let Some(seen) = seen(ctx, caller, id).await? else {
         return Ok(Answer::result(json!({ "acknowledged": false })));
     };
-    let mut connection = ctx.pool.acquire().await?;
-    let refutation = Refutation {
+    let mut answer = Answer::result(json!({ "acknowledged": true }));
+    answer.refutes = Some(Refutation {
         envelope_id: id.to_owned(),
         entity: asked.sender.clone(),
         reason: reason.to_owned(),
         at: ctx.now(),
-    };
-    refutations::keep(&mut connection, &refutation).await?;
-    let mut answer = Answer::result(json!({ "acknowledged": true }));
+    });
     if seen.sender == entity || seen.sender == asked.sender || is_bus(&seen.sender) {
         return Ok(answer);
     }

@@ -126,6 +126,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         made: None,
         envelope,
     };
+        refutes: None,
     if parcel.envelope.recipient != settings.entity {
         approvals::park(ctx, &mut parcel).await?;
         return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
@@ -175,13 +176,14 @@ pub(crate) async fn judged(
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.
-async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parcel>> {
+async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Vec<Parcel>> {
     let entity = &ctx.settings.post.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
     let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
     let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
     reply.way = Way::Keep;
+    asked.refutes = answer.refutes;
     let original = Original::of(&asked.envelope);
     let mut parcels = vec![asked, reply];
     for notice in answer.notices {

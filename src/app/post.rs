@@ -22,6 +22,7 @@ pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::{AppError, Ctx, Outcome};
 use crate::db::commit::{Deed, GroupCommit};
+use super::refutations::Refutation;
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
@@ -104,6 +105,8 @@ pub struct Parcel {
     pub made: Option<Box<Parcel>>,
 }
 
+    /// What it rejects: kept with it, in one transaction, or not at all.
+    pub refutes: Option<Refutation>,
 /// An envelope that the gateway made another one from.
 #[derive(Debug, Clone)]
 pub struct Original {
@@ -155,6 +158,7 @@ impl Parcel {
     }
 
     /// Who says what it says: of what the gateway made from an envelope, that one's sender.
+            refutes: None,
     pub(crate) fn speaker(&self) -> &str {
         self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
     }

@@ -23,20 +23,33 @@ pub struct Refutation {
 ///
 /// # Errors
 /// The database.
-pub async fn of(conn: &mut PgConnection, envelopes: &[String]) -> Outcome<Vec<Refutation>> {
+pub async fn of(conn: &mut PgConnection, envelopes: &[&str]) -> Outcome<Vec<Refutation>> {
     let found = sqlx::query_as!(
         Refutation,
         "-- refutations::of
          SELECT envelope_id, entity, reason, at FROM aee_refutations WHERE envelope_id = ANY($1) ORDER BY at, entity",
-        envelopes
+        envelopes as &[&str]
     )
     .fetch_all(conn)
     .await?;
     Ok(found)
 }
 
-/// Keeps a refutation; a later one by the same entity takes its place.
-pub(super) async fn keep(conn: &mut PgConnection, refutation: &Refutation) -> Outcome<()> {
+/// Keeps refutations; a later one by the same entity takes the place of the earlier.
+pub(crate) async fn keep<'a>(
+    conn: &mut PgConnection,
+    refutations: impl Iterator<Item = &'a Refutation>,
+) -> Outcome<()> {
+    // Always in this order, so that two batches wait for each other in one direction; the last of one entity is the last.
+    let mut all: Vec<&Refutation> = refutations.collect();
+    all.sort_by(|one, other| (&one.envelope_id, &one.entity).cmp(&(&other.envelope_id, &other.entity)));
+    for refutation in all {
+        keep_one(conn, refutation).await?;
+    }
+    Ok(())
+}
+
+async fn keep_one(conn: &mut PgConnection, refutation: &Refutation) -> Outcome<()> {
     sqlx::query!(
         "-- refutations::keep
          INSERT INTO aee_refutations (envelope_id, entity, reason, at) VALUES ($1, $2, $3, $4)

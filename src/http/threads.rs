@@ -9,6 +9,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::caller::Asker;
 use super::envelopes::EnvelopeBody;
 use super::error::Reply;
+use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::envelopes::thread;
 
@@ -26,6 +27,19 @@ struct PairBody {
     status: PairStatus,
 }
 
+/// Somebody who rejects an envelope (`aee.context.refute`).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnvelopeRefutation)]
+struct RefutationBody {
+    /// Who.
+    entity: String,
+    /// Why.
+    reason: String,
+    /// Since when.
+    #[schema(value_type = String)]
+    at: WireTime,
+}
+
 /// An envelope in its thread.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ThreadEnvelope)]
@@ -34,6 +48,8 @@ struct LeafBody {
     depth: usize,
     /// Those who are to answer it, when it is a task.
     pairs: Vec<PairBody>,
+    /// Those who reject it, the earliest first.
+    refutations: Vec<RefutationBody>,
     #[serde(flatten)]
     envelope: EnvelopeBody,
 }
@@ -60,8 +76,14 @@ async fn get_thread(doors: web::Data<Doors>, asker: Asker, path: web::Path<Strin
     let mut envelopes = Vec::with_capacity(leaves.len());
     for leaf in leaves {
         let pairs = leaf.pairs.into_iter().map(|(respondent, status)| PairBody { respondent, status });
+        let refutations = leaf.refutations.into_iter().map(|one| RefutationBody {
+            entity: one.entity,
+            reason: one.reason,
+            at: WireTime::new(one.at, asker.dialect),
+        });
+        let refutations = refutations.collect();
         let envelope = EnvelopeBody::new(leaf.envelope, asker.dialect)?;
-        envelopes.push(LeafBody { depth: leaf.depth, pairs: pairs.collect(), envelope });
+        envelopes.push(LeafBody { depth: leaf.depth, pairs: pairs.collect(), refutations, envelope });
     }
     ok(&ThreadBody { corr: path.into_inner(), envelopes })
 }

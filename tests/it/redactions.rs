@@ -122,6 +122,18 @@ async fn what_is_handed_on_is_taken_in_with_the_original_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn the_same_twice_in_one_batch_is_handed_on_once() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    let others = (0..3).map(|n| secret(&world, &format!("envelope-{n}"), "agent.bob"));
+    let twice = (0..3).map(|_| secret(&world, "envelope-twice", "agent.bob"));
+    let batch: Vec<Value> = others.chain(twice).collect();
+    let reply = ada.post("/aee/envelopes/batch", json!(batch)).await.is(207);
+    assert_eq!((&reply["accepted"], &reply["refused"]), (&json!(4), &json!(2)));
+    assert_eq!(mail(&bob, "agent.bob").await.len(), 4);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn who_was_not_asked_reaches_nobody_through_the_gateway() {
     let (world, ada, bob, _admin) = apart(json!({})).await;
     ada.post("/aee/envelopes", secret(&world, "envelope-1", "agent.bob")).await.is(202);

@@ -7,6 +7,7 @@ use entente_core::keys::Scope;
 
 use super::rows::{Kept, Row};
 use super::{between, speaks_for};
+use crate::app::refutations::{self, Refutation};
 use crate::app::{Caller, Ctx, Outcome, mailboxes, not_found, pairs};
 
 /// Envelopes of a thread that are shown at the most.
@@ -21,6 +22,8 @@ pub struct Leaf {
     pub depth: usize,
     /// Its pairs, when it is a task.
     pub pairs: Vec<(String, PairStatus)>,
+    /// Who rejects it, and why (AEE §9.2).
+    pub refutations: Vec<Refutation>,
 }
 
 /// The thread as the caller may see it: what it is a party to, each after what it answers, the earlier first.
@@ -60,11 +63,16 @@ pub async fn thread(ctx: &Ctx, caller: &Caller, corr: &str) -> Outcome<Vec<Leaf>
     }
     let ids: Vec<&str> = seen.iter().map(|kept| kept.id.as_str()).collect();
     let pairs = pairs::of(&mut conn, &ids).await?;
+    let mut refuted: HashMap<String, Vec<Refutation>> = HashMap::new();
+    for one in refutations::of(&mut conn, &ids).await? {
+        refuted.entry(one.envelope_id.clone()).or_default().push(one);
+    }
     let now = ctx.now();
     let status = |pair: &Pair| (pair.respondent.clone(), pair.status_at(now));
     let mut leaves = planted(seen);
     for leaf in &mut leaves {
         leaf.pairs = pairs.iter().filter(|pair| pair.task_id == leaf.envelope.id).map(status).collect();
+        leaf.refutations = refuted.remove(&leaf.envelope.id).unwrap_or_default();
     }
     Ok(leaves)
 }
@@ -92,7 +100,7 @@ fn planted(all: Vec<Kept>) -> Vec<Leaf> {
         .into_iter()
         .filter_map(|(at, depth)| {
             let envelope = all.get_mut(at)?.take()?;
-            Some(Leaf { envelope, depth, pairs: Vec::new() })
+            Some(Leaf { envelope, depth, pairs: Vec::new(), refutations: Vec::new() })
         })
         .collect()
 }

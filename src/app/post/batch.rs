@@ -16,7 +16,7 @@ use super::push::push;
 use super::{Known, Parcel, Put, Way};
 use crate::app::envelopes::{self, Kept, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs};
+use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs, refutations};
 
 /// What a batch knows before it judges.
 struct Desk {
@@ -76,6 +76,9 @@ pub(crate) async fn put(
     };
     let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
+        } else {
+            // What comes with this one falls with it, also when another one with its id was taken in before.
+            desk.taken.remove(&parcel.envelope.id);
     pairs::close(conn, &desk.closed).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
     Ok(Put { answers: answers(parcels, receipts), touched: touched.into_iter().collect(), pushed })
@@ -92,6 +95,7 @@ fn answers(parcels: &[Parcel], receipts: Vec<Result<Receipt, Refusal>>) -> Vec<O
         }
         own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
     };
+    refutations::keep(conn, rows.iter().filter_map(|(parcel, _)| parcel.refutes.as_ref())).await?;
     parcels.iter().map(answer).collect()
 }
 
