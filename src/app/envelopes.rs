@@ -5,6 +5,7 @@
 
 mod rows;
 mod threads;
+mod untimed;
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
@@ -17,7 +18,8 @@ use entente_core::refusal::{Code, Refusal};
 pub use self::rows::Kept;
 pub(crate) use self::rows::{Stub, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
-use super::post::{Original, Parcel, Post, Signatures, Way};
+pub(crate) use self::untimed::remembered;
+use super::post::{self, Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
 use super::{
     AppError, Caller, Ctx, Outcome, answers, approvals, envelope_keys, mailboxes, not_found, pairs,
@@ -301,7 +303,8 @@ pub(crate) async fn seen_by(
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
     let mut tx = ctx.pool.begin().await?;
-    let gone = rows::delete(&mut tx, before, limit).await?;
+    let (gone, untimed) = rows::delete(&mut tx, before, limit).await?;
+    untimed::remember(&mut tx, &untimed).await?;
     mailboxes::forget(&mut tx, &gone).await?;
     pairs::forget(&mut tx, &gone).await?;
     refutations::forget(&mut tx, &gone).await?;

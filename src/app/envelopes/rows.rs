@@ -41,6 +41,11 @@ impl Stub {
             let receipt = Some(Box::new(self.receipt.clone()));
             return Refusal { receipt, ..Refusal::new(Code::DuplicateId, message) };
         }
+        Self::spent()
+    }
+
+    /// What is said of an envelope whose id is another one's.
+    pub fn spent() -> Refusal {
         let message =
             "An envelope with this `id` was taken in before (AEE §11.1). Give each envelope a new id.";
         Refusal::field(Code::DuplicateId, "id", "duplicate_id", message)
@@ -330,16 +335,23 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<H
     rows.into_iter().map(|row| row.kept().map(|kept| (kept.id.clone(), kept))).collect()
 }
 
-/// Deletes envelopes that came before a moment, up to `limit`; answers with their ids.
-pub(super) async fn delete(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<Vec<String>> {
-    let deleted = sqlx::query_scalar!(
+/// Deletes envelopes that came before a moment, up to `limit`; answers with their ids, and with those whose `ts` named no
+/// moment.
+pub(super) async fn delete(
+    conn: &mut PgConnection,
+    before: Timestamp,
+    limit: i64,
+) -> Outcome<(Vec<String>, Vec<String>)> {
+    let deleted = sqlx::query!(
         "-- aee_envelopes::delete
          WITH old AS (
              SELECT id FROM aee_envelopes WHERE received_at < $1 ORDER BY received_at LIMIT $2
              FOR UPDATE SKIP LOCKED)
-         DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id",
+         DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id, e.sent_at",
         before,
         limit
     );
-    Ok(deleted.fetch_all(conn).await?)
+    let deleted = deleted.fetch_all(conn).await?;
+    let untimed = deleted.iter().filter(|row| row.sent_at.is_none()).map(|row| row.id.clone()).collect();
+    Ok((deleted.into_iter().map(|row| row.id).collect(), untimed))
 }

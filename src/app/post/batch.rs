@@ -23,6 +23,8 @@ struct Desk {
     /// What is kept under the ids that the batch names.
     stubs: HashMap<String, Stub>,
     /// The envelopes that are referred to with a hash, and theirs.
+    /// Ids of those whose age nobody can judge that were taken in before and are no longer kept.
+    spent: HashSet<String>,
     hashes: HashMap<String, (Kept, String)>,
     pairs: HashMap<(String, String), Pair>,
     /// Who listens to each channel.
@@ -138,6 +140,10 @@ impl Desk {
             direct.chain(listeners.values().flatten().map(String::as_str)).collect();
         let entities: Vec<&str> = entities.into_iter().collect();
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
+        // After those that are kept: what is forgotten in between is found here.
+        let untimed = parcels.iter().filter(|parcel| parcel.envelope.sent_at.is_none());
+        let untimed: Vec<&str> = untimed.map(|parcel| parcel.envelope.id.as_str()).collect();
+        let spent = envelopes::remembered(conn, &untimed).await?;
         Ok(Self {
             stubs,
             hashes,
@@ -154,6 +160,7 @@ impl Desk {
     }
 
     /// Judges one; what follows from it is noted, so that the next one finds it.
+            spent,
     fn judge(
         &mut self,
         parcel: &Parcel,
@@ -179,6 +186,9 @@ impl Desk {
         } else {
             pairing::judge(envelope, &self.answered(parcel), strict, now)?
         };
+        if envelope.sent_at.is_none() && self.spent.contains(&envelope.id) {
+            return Err(Stub::spent());
+        }
         if let Verdict::Odd(warning) = verdict {
             warnings.push(warning);
         }
