@@ -10,7 +10,7 @@ use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
 use entente_core::envelopes::pairing::{Pair, PairStatus};
 use entente_core::envelopes::receipt::{ReceiptStatus, Voucher};
-use entente_core::envelopes::{EnvelopeType, is_bus, letters, policy, read, signing};
+use entente_core::envelopes::{EnvelopeType, is_bus, letters, read, signing};
 use entente_core::keys::Scope;
 use entente_core::limits::TEXT_BYTES;
 use entente_core::refusal::{Code, Refusal};
@@ -145,7 +145,7 @@ pub async fn decide(
     };
     tx.commit().await?;
     put.announce(ctx);
-    let delivered = if decision == Decision::Approve { held.len() } else { 0 };
+    let delivered = if decision == Decision::Approve { put.touched.len() } else { 0 };
     tracing::info!(target: "entente::aee", id = ?id, decided_by = by, ?decision, "a task was decided about");
     Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
 }
@@ -166,9 +166,12 @@ async fn hand_out(
             return Err(signing::wrong().into());
         }
     }
-    let passage = policy::judge(&book.rules, &envelope, task.receipt.verified.by == Voucher::Sig)?;
+    let signed = task.receipt.verified.by == Voucher::Sig;
+    let link = (task.sender.as_str(), task.recipient.as_str());
+    let passage = post::passage(ctx, book, link, &task.purpose, signed)?;
+    let whole = (&envelope, &task.receipt);
     if !passage.redact.is_empty() {
-        let made = redactions::stand_in(ctx, &envelope, &task.receipt, &passage.redact, now)?;
+        let made = redactions::stand_in(ctx, whole, &task.recipient, &passage.redact, now)?;
         let mut put = post::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
         return match put.answers.pop() {
             Some(Err(refused)) => Err(refused),
@@ -177,16 +180,24 @@ async fn hand_out(
     }
     let respondents: Vec<&str> = held.iter().map(|pair| pair.respondent.as_str()).collect();
     let ends = mailboxes::lock(conn, &mut HashSet::new(), &respondents, now).await?;
-    let effective = task.receipt.effective_priority;
-    let item = |entity: &&str| {
-        let end = ends.get(*entity).copied().unwrap_or_default();
-        Item::new(entity, end + 1, &task.id, effective, now)
-    };
-    let items: Vec<Item> = respondents.iter().map(item).collect();
+    let (mut items, mut made) = (Vec::new(), Vec::new());
+    for entity in respondents {
+        // Of a channel, the rules for each who listens; the pair of whom they bar waits until its time is over.
+        let link = (task.sender.as_str(), entity);
+        let Ok(passage) = post::passage(ctx, book, link, &task.purpose, signed) else { continue };
+        if passage.redact.is_empty() {
+            let end = ends.get(entity).copied().unwrap_or_default();
+            let effective = passage.believed(task.receipt.effective_priority);
+            items.push(Item::new(entity, end + 1, &task.id, effective, now));
+        } else {
+            made.push(redactions::stand_in(ctx, whole, entity, &passage.redact, now)?);
+        }
+    }
     mailboxes::put(conn, &items).await?;
     let pushed = post::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
-    let touched = respondents.into_iter().map(str::to_owned).collect();
-    Ok(Put { answers: Vec::new(), touched, pushed })
+    let put = post::put(ctx, conn, &mut HashSet::new(), &made, now).await?;
+    let own = items.into_iter().map(|item| item.entity);
+    Ok(Put { answers: Vec::new(), touched: own.chain(put.touched).collect(), pushed: pushed || put.pushed })
 }
 
 /// The gateway's own error to who asked.

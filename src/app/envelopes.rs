@@ -126,9 +126,9 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         original: None,
         way: Way::Deliver,
         made: None,
+        refutes: None,
         envelope,
     };
-        refutes: None,
     if parcel.envelope.recipient != settings.entity {
         approvals::park(ctx, &mut parcel).await?;
         return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
@@ -149,10 +149,8 @@ fn pass(
     verified: &Verified,
 ) -> Result<(policy::Passage, Option<Warning>), Refusal> {
     let signed = verified.by == Voucher::Sig;
-    let passage = policy::judge(&book.rules, envelope, signed)?;
-    if ctx.settings.post.signatures == Signatures::Boundary && passage.boundary && !signed {
-        return Err(policy::unsigned());
-    }
+    let link = (envelope.sender.as_str(), envelope.recipient.as_str());
+    let passage = post::passage(ctx, book, link, &envelope.purpose, signed)?;
     Ok((passage, book.fits(envelope)?))
 }
 
@@ -169,7 +167,6 @@ pub(crate) async fn judged(
     warnings.extend(misfit);
     let effective = passage.believed(parcel.effective);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    note("carried", envelope);
     let parcel = Parcel { effective, warnings, ..parcel };
     if parcel.envelope.recipient == ctx.settings.post.entity {
         return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
@@ -185,8 +182,8 @@ async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Vec<
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
     let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
     reply.way = Way::Keep;
-    asked.refutes = answer.refutes;
     let original = Original::of(&asked.envelope);
+    asked.refutes = answer.refutes;
     let mut parcels = vec![asked, reply];
     for notice in answer.notices {
         parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
@@ -296,7 +293,8 @@ pub(crate) async fn seen_by(
 }
 
 /// Forgets envelopes that are older than they are kept, with their items and pairs; never sooner than one with the same id
-/// could be taken in (AEE §11.1). Up to `limit`; answers with how many.
+/// could be taken in (AEE §11.1): of those whose age nobody can judge, the id is remembered. Up to `limit`; answers with how
+/// many.
 ///
 /// # Errors
 /// The database.

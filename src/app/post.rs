@@ -3,6 +3,7 @@
 //! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
 
 mod batch;
+mod links;
 mod push;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning};
 
 pub(crate) use self::batch::put;
+pub(crate) use self::links::passage;
 pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::{AppError, Ctx, Outcome};
@@ -114,6 +116,8 @@ pub struct Original {
     pub id: String,
     /// Who sent it.
     pub sender: String,
+    /// Whether it was signed.
+    pub signed: bool,
     /// Whether it was taken in before; else it is in the same batch, and what was made from it falls if it is refused.
     pub kept: bool,
 }
@@ -121,7 +125,8 @@ pub struct Original {
 impl Original {
     /// One that is taken in with what was made from it.
     pub(crate) fn of(envelope: &Envelope) -> Self {
-        Self { id: envelope.id.clone(), sender: envelope.sender.clone(), kept: false }
+        let signed = envelope.sig().is_some();
+        Self { id: envelope.id.clone(), sender: envelope.sender.clone(), signed, kept: false }
     }
 }
 
@@ -161,6 +166,11 @@ impl Parcel {
             refutes: None,
     pub(crate) fn speaker(&self) -> &str {
         self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
+    }
+
+    /// Whether what it says was signed by who says it.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.original.as_ref().map_or(self.verified.by == Voucher::Sig, |original| original.signed)
     }
 
     /// SHA-256 of the text it came in.

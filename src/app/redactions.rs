@@ -39,22 +39,16 @@ pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outc
     Ok(parcel)
 }
 
-/// What is handed on instead of a task that was taken in before.
+/// What is handed on to somebody instead of a task that was taken in before.
 pub(crate) fn stand_in(
     ctx: &Ctx,
-    task: &Envelope,
-    receipt: &Receipt,
+    (task, receipt): (&Envelope, &Receipt),
+    recipient: &str,
     without: &[String],
     now: Timestamp,
 ) -> Outcome<Parcel> {
     let sender = &ctx.settings.post.entity;
-    let letter = Instead {
-        original: task,
-        sender,
-        recipient: &task.recipient,
-        reply_to: task.reply_to.as_deref(),
-        without,
-    };
+    let letter = Instead { original: task, sender, recipient, reply_to: task.reply_to.as_deref(), without };
     Ok(Parcel {
         effective: receipt.effective_priority,
         deadline: receipt.deadline,

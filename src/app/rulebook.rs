@@ -122,21 +122,47 @@ pub async fn latest(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     refresh(ctx).await
 }
 
+/// As [`latest`], in the caller's transaction: whoever has a connection must not wait for another one.
+pub(crate) async fn within(ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Arc<Rulebook>> {
+    if let Some(book) = ctx.rulebook.book()
+        && version(conn).await? == book.version
+    {
+        return Ok(book);
+    }
+    let pages = load(conn).await?;
+    bind(ctx, pages).await
+}
+
 /// Reads the book anew and remembers it.
 ///
 /// # Errors
 /// The database.
 pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     let mut connection = ctx.pool.acquire().await?;
+    let pages = load(&mut connection).await?;
+    drop(connection);
+    bind(ctx, pages).await
+}
+
+/// What a book is made of.
+struct Pages {
+    version: i64,
+    rules: Vec<Checked>,
+    published: Vec<(Subject, Strictness, String)>,
+}
+
+async fn load(conn: &mut PgConnection) -> Outcome<Pages> {
     // The version first: what is changed in between makes the book newer than it says, and is noticed.
-    let version = version(&mut connection).await?;
+    let version = version(conn).await?;
     // They were checked when they were set. Where one cannot be read any more nothing passes, because nobody knows what may.
     let rules: Result<Vec<Checked>, Refusal> =
-        rules::load(&mut connection).await?.into_iter().map(|named| named.rule.check()).collect();
+        rules::load(conn).await?.into_iter().map(|named| named.rule.check()).collect();
     let rules =
         rules.map_err(|refusal| AppError::Inconsistent(format!("a rule for envelopes: {refusal}")))?;
-    let published = schemas::load(&mut connection).await?;
-    drop(connection);
+    Ok(Pages { version, rules, published: schemas::load(conn).await? })
+}
+
+async fn bind(ctx: &Ctx, Pages { version, rules, published }: Pages) -> Outcome<Arc<Rulebook>> {
     let before = ctx.rulebook.book();
     let read = move || Rulebook { version, rules, schemas: compile(published, before.as_deref()) };
     let book = Arc::new(aside(read).await?);

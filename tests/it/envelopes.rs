@@ -1,7 +1,9 @@
 //! Envelopes (AEE) through the door: taking in, refusing, answering, and what is kept of them.
 
+mod links;
 mod pairs;
 mod refutations;
+pub mod trust;
 
 use entente_core::clock::rfc3339;
 

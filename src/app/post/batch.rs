@@ -12,6 +12,7 @@ use entente_core::envelopes::{EnvelopeType, Reference, Warning, hash, is_bus, me
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::links::{self, Link, Links};
 use super::push::push;
 use super::{Known, Parcel, Put, Way};
 use crate::app::envelopes::{self, Kept, Stub};
@@ -22,9 +23,9 @@ use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs, refutations};
 struct Desk {
     /// What is kept under the ids that the batch names.
     stubs: HashMap<String, Stub>,
-    /// The envelopes that are referred to with a hash, and theirs.
     /// Ids of those whose age nobody can judge that were taken in before and are no longer kept.
     spent: HashSet<String>,
+    /// The envelopes that are referred to with a hash, and theirs.
     hashes: HashMap<String, (Kept, String)>,
     pairs: HashMap<(String, String), Pair>,
     /// Who listens to each channel.
@@ -52,17 +53,32 @@ pub(crate) async fn put(
     parcels: &[Parcel],
     now: Timestamp,
 ) -> Outcome<Put> {
-    let all: Vec<&Parcel> =
-        parcels.iter().flat_map(|parcel| std::iter::once(parcel).chain(parcel.made.as_deref())).collect();
-    let mut desk = Desk::prepare(conn, known, &all, now).await?;
+    let buses: BTreeSet<&str> = parcels.iter().map(|one| one.envelope.recipient.as_str()).collect();
+    let buses: Vec<&str> = buses.into_iter().filter(|name| is_bus(name)).collect();
+    let listeners = buses::listeners(conn, &buses).await?;
+    let (links, none) = (links::ask(ctx, conn, parcels, &listeners).await?, Links::default());
+    let (mut all, mut each) = (Vec::new(), Vec::new());
+    for (parcel, links) in parcels.iter().zip(&links) {
+        // What was made of it comes right after it: it stands or falls with it.
+        for one in std::iter::once(parcel).chain(parcel.made.as_deref()) {
+            all.push(one);
+            each.push(links);
+        }
+        all.extend(&links.made);
+        each.extend(links.made.iter().map(|_| &none));
+    }
+    let mut desk = Desk::prepare(conn, known, &all, listeners, now).await?;
     let strict = ctx.settings.post.strict_references;
     let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(all.len());
-    for (index, parcel) in all.iter().enumerate() {
-        let judged = desk.judge(parcel, (ctx.settings.strict, strict), now);
+    for (index, (parcel, links)) in all.iter().zip(each).enumerate() {
+        let judged = desk.judge(parcel, links, (ctx.settings.strict, strict), now);
         if let Ok(receipt) = &judged {
             desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
             desk.accepted.push(index);
             desk.taken.insert(receipt.id.clone());
+        } else {
+            // What comes with this one falls with it, also when another one with its id was taken in before.
+            desk.taken.remove(&parcel.envelope.id);
         }
         receipts.push(judged);
     }
@@ -78,27 +94,28 @@ pub(crate) async fn put(
     };
     let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
-        } else {
-            // What comes with this one falls with it, also when another one with its id was taken in before.
-            desk.taken.remove(&parcel.envelope.id);
     pairs::close(conn, &desk.closed).await?;
+    refutations::keep(conn, rows.iter().filter_map(|(parcel, _)| parcel.refutes.as_ref())).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
-    Ok(Put { answers: answers(parcels, receipts), touched: touched.into_iter().collect(), pushed })
+    Ok(Put { answers: answers(parcels, &links, receipts), touched: touched.into_iter().collect(), pushed })
 }
 
 /// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
-fn answers(parcels: &[Parcel], receipts: Vec<Result<Receipt, Refusal>>) -> Vec<Outcome<Receipt>> {
+fn answers(
+    parcels: &[Parcel],
+    links: &[Links],
+    receipts: Vec<Result<Receipt, Refusal>>,
+) -> Vec<Outcome<Receipt>> {
     let mut receipts = receipts.into_iter();
-    let answer = |parcel: &Parcel| {
+    let answer = |(parcel, links): (&Parcel, &Links)| {
         let own = receipts.next();
-        let made = parcel.made.as_ref().and_then(|_| receipts.next());
-        if let (Some(Ok(_)), Some(Err(refused))) = (&own, made) {
+        let made = receipts.by_ref().take(usize::from(parcel.made.is_some()) + links.made.len());
+        for refused in made.filter_map(Result::err).filter(|_| matches!(own, Some(Ok(_)))) {
             tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
         }
         own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
     };
-    refutations::keep(conn, rows.iter().filter_map(|(parcel, _)| parcel.refutes.as_ref())).await?;
-    parcels.iter().map(answer).collect()
+    parcels.iter().zip(links).map(answer).collect()
 }
 
 impl Desk {
@@ -106,10 +123,11 @@ impl Desk {
         conn: &mut PgConnection,
         known: &mut Known,
         parcels: &[&Parcel],
+        listeners: HashMap<String, Vec<String>>,
         now: Timestamp,
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
-        let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut answered, mut hashed) = (BTreeSet::new(), BTreeSet::new());
         for parcel in parcels {
             let envelope = &parcel.envelope;
             ids.insert(&envelope.id);
@@ -120,14 +138,14 @@ impl Desk {
             hashed.extend(
                 envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
             );
-            if is_bus(&envelope.recipient) {
-                buses_named.insert(envelope.recipient.as_str());
-            }
         }
         let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
+        // After those that are kept: what is forgotten in between is found here.
+        let untimed = parcels.iter().filter(|parcel| parcel.envelope.sent_at.is_none());
+        let untimed: Vec<&str> = untimed.map(|parcel| parcel.envelope.id.as_str()).collect();
+        let spent = envelopes::remembered(conn, &untimed).await?;
         let hashes = hashes(conn, &hashed).await?;
         let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
-        let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
         let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
         let keys =
             keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
@@ -140,12 +158,9 @@ impl Desk {
             direct.chain(listeners.values().flatten().map(String::as_str)).collect();
         let entities: Vec<&str> = entities.into_iter().collect();
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
-        // After those that are kept: what is forgotten in between is found here.
-        let untimed = parcels.iter().filter(|parcel| parcel.envelope.sent_at.is_none());
-        let untimed: Vec<&str> = untimed.map(|parcel| parcel.envelope.id.as_str()).collect();
-        let spent = envelopes::remembered(conn, &untimed).await?;
         Ok(Self {
             stubs,
+            spent,
             hashes,
             pairs,
             listeners,
@@ -160,16 +175,19 @@ impl Desk {
     }
 
     /// Judges one; what follows from it is noted, so that the next one finds it.
-            spent,
     fn judge(
         &mut self,
         parcel: &Parcel,
+        links: &Links,
         (strict, hashes): (bool, bool),
         now: Timestamp,
     ) -> Result<Receipt, Refusal> {
         let envelope = &parcel.envelope;
         if let Some(stub) = self.stubs.get(&envelope.id) {
             return Err(stub.repeated(parcel));
+        }
+        if envelope.sent_at.is_none() && self.spent.contains(&envelope.id) {
+            return Err(Stub::spent());
         }
         if self.voided(parcel) {
             return Err(signing::wrong());
@@ -186,13 +204,10 @@ impl Desk {
         } else {
             pairing::judge(envelope, &self.answered(parcel), strict, now)?
         };
-        if envelope.sent_at.is_none() && self.spent.contains(&envelope.id) {
-            return Err(Stub::spent());
-        }
         if let Verdict::Odd(warning) = verdict {
             warnings.push(warning);
         }
-        let recipients = self.recipients(parcel)?;
+        let recipients = self.recipients(parcel, links)?;
         if recipients.is_empty() && parcel.way != Way::Keep {
             warnings.push(Warning::NoSubscribers);
         }
@@ -205,9 +220,9 @@ impl Desk {
             self.closed.push((task, speaker, envelope.id.clone()));
         }
         if envelope.kind == EnvelopeType::Task && parcel.way != Way::Keep {
-            self.pair(parcel, &recipients);
+            self.pair(parcel, links, &recipients);
         }
-        let (seq, delivered) = self.deliver(parcel, &recipients, now);
+        let (seq, delivered) = self.deliver(parcel, links, &recipients, now);
         warnings.sort_unstable();
         warnings.dedup();
         Ok(Receipt {
@@ -229,17 +244,28 @@ impl Desk {
     }
 
     /// Puts it into mailboxes, if that is its way: its number, unless there are several, and in how many.
-    fn deliver(&mut self, parcel: &Parcel, recipients: &[String], now: Timestamp) -> (Option<i64>, i32) {
+    fn deliver(
+        &mut self,
+        parcel: &Parcel,
+        links: &Links,
+        recipients: &[String],
+        now: Timestamp,
+    ) -> (Option<i64>, i32) {
         if parcel.way != Way::Deliver {
             return (None, 0);
         }
         let envelope = &parcel.envelope;
         let mut seq = None;
         for entity in recipients {
+            let effective = match links.of(entity) {
+                Some(Link::Whole(believed)) => believed,
+                Some(Link::Instead) => continue,
+                Some(Link::Barred) | None => parcel.effective,
+            };
             let end = self.ends.entry(entity.clone()).or_default();
             *end += 1;
             seq = (!envelope.is_broadcast()).then_some(*end);
-            self.items.push(Item::new(entity, *end, &envelope.id, parcel.effective, now));
+            self.items.push(Item::new(entity, *end, &envelope.id, effective, now));
         }
         (seq, i32::try_from(recipients.len()).unwrap_or(i32::MAX))
     }
@@ -293,7 +319,7 @@ impl Desk {
     }
 
     /// Whose mailboxes it goes to.
-    fn recipients(&self, parcel: &Parcel) -> Result<Vec<String>, Refusal> {
+    fn recipients(&self, parcel: &Parcel, links: &Links) -> Result<Vec<String>, Refusal> {
         let envelope = &parcel.envelope;
         if parcel.way == Way::Keep {
             return Ok(Vec::new());
@@ -306,7 +332,9 @@ impl Desk {
         }
         let listeners = self.listeners.get(&envelope.recipient).map_or(&[][..], Vec::as_slice);
         let sender = parcel.speaker();
-        let others: Vec<String> = listeners.iter().filter(|one| one.as_str() != sender).cloned().collect();
+        let barred = |one: &str| links.of(one) == Some(Link::Barred);
+        let others = listeners.iter().filter(|one| one.as_str() != sender && !barred(one));
+        let others: Vec<String> = others.cloned().collect();
         if others.is_empty() && envelope.kind == EnvelopeType::Task {
             let message = format!(
                 "Nobody listens to `{}`, so nobody would do the task. Subscribe first, or send it to somebody.",
@@ -318,9 +346,13 @@ impl Desk {
     }
 
     /// A task is expected to be answered by each who gets it (AEE §4).
-    fn pair(&mut self, parcel: &Parcel, respondents: &[String]) {
+    fn pair(&mut self, parcel: &Parcel, links: &Links, respondents: &[String]) {
         let envelope = &parcel.envelope;
-        for respondent in respondents {
+        let instead = |one: &str| links.of(one) == Some(Link::Instead);
+        // Who gets something else yet is asked by that, and by who asked first.
+        let asked: Vec<&String> =
+            respondents.iter().filter(|one| parcel.original.is_none() || !instead(one)).collect();
+        for respondent in asked {
             let pair = Pair {
                 task_id: envelope.id.clone(),
                 respondent: respondent.clone(),
