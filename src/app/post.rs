@@ -22,9 +22,9 @@ pub(crate) use self::batch::put;
 pub(crate) use self::links::passage;
 pub(crate) use self::push::push;
 use super::envelopes::note;
+use super::refutations::Refutation;
 use super::{AppError, Ctx, Outcome};
 use crate::db::commit::{Deed, GroupCommit};
-use super::refutations::Refutation;
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
@@ -105,10 +105,10 @@ pub struct Parcel {
     pub way: Way,
     /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
     pub made: Option<Box<Parcel>>,
-}
-
     /// What it rejects: kept with it, in one transaction, or not at all.
     pub refutes: Option<Refutation>,
+}
+
 /// An envelope that the gateway made another one from.
 #[derive(Debug, Clone)]
 pub struct Original {
@@ -158,12 +158,12 @@ impl Parcel {
             original: None,
             way: Way::Deliver,
             made: None,
+            refutes: None,
             envelope,
         })
     }
 
     /// Who says what it says: of what the gateway made from an envelope, that one's sender.
-            refutes: None,
     pub(crate) fn speaker(&self) -> &str {
         self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
     }
@@ -245,11 +245,7 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec
         }
     };
     put.announce(ctx);
-    for (parcel, answer) in parcels.iter().zip(&put.answers) {
-        if answer.is_ok() {
-            note("taken in", &parcel.envelope);
-        }
-    }
+    put.note("taken in", parcels);
     Ok(put.answers)
 }
 
@@ -278,6 +274,15 @@ impl Put {
         }
         if self.pushed {
             ctx.webhooks.wake();
+        }
+    }
+
+    /// Writes down what became of the parcels that were put, of those that were not refused. After the commit, as well.
+    pub fn note(&self, what: &str, parcels: &[Parcel]) {
+        for (parcel, answer) in parcels.iter().zip(&self.answers) {
+            if answer.is_ok() {
+                note(what, &parcel.envelope);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Bridges: tasks that become jobs, and what comes back of them; who sets bridges up. Messages are `bridges/talking.rs`.
 
+mod guarded;
 mod talking;
 
 use super::envelopes::{letter, mail, two, with};

@@ -60,6 +60,7 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     rows::tell(&mut tx, name, source, last.job_seq, goes_on).await?;
     tx.commit().await?;
     put.announce(ctx);
+    put.note("carried", &parcels);
     Ok(())
 }
 

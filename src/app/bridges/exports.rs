@@ -79,6 +79,7 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
     rows::advance(&mut tx, carrier.kept, &place).await?;
     tx.commit().await?;
     put.announce(ctx);
+    put.note("carried", parcel.as_slice());
     Ok(())
 }
 

@@ -128,6 +128,7 @@ async fn refuse(
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;
     put.announce(ctx);
+    put.note("carried", answer.as_slice());
     Ok(())
 }
 
