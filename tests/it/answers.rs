@@ -231,6 +231,11 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
         .await
         .is(200);
     assert!(pong.to_string().contains(r#""pong":true"#), "{pong}");
+    // Its own letters carry the trace of the request (AEE §6.9).
+    let traced = ada.with("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    let ping = ask("envelope-p", "agent.ada", "aee.status.ping", json!({}));
+    let pong = traced.post("/aee/envelopes", ping).await.is(200);
+    assert_eq!(pong["reply"]["trace"]["trace_id"], "0af7651916cd43dd8448eb211c80319c", "{pong}");
     // A refutation reaches whoever said it, once: a retry is a duplicate, and nobody hears of it again.
     ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     let refute = json!({ "id": "envelope-2", "reason": "it is not so" });

@@ -8,6 +8,7 @@ use entente_core::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_core::envelopes::{Envelope, check};
 use entente_core::signatures::Signer;
 
+use crate::envelopes::letter;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::identities::key;
 
@@ -230,7 +231,7 @@ fn from_elsewhere(world: &World, agent: &str) -> Option<Client> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_plain_http_from_elsewhere_no_key_is_believed() {
+async fn over_plain_http_from_elsewhere_nothing_is_believed_that_nobody_signed() {
     for (tls, status) in [("false", 403), ("true", 201)] {
         let settings = vec![("ENTENTE_BIND", "0.0.0.0:0"), ("ENTENTE_TLS_TERMINATED", tls)];
         let world = World::with(Setup { settings, live: false }).await;
@@ -240,6 +241,14 @@ async fn over_plain_http_from_elsewhere_no_key_is_believed() {
             let reply = far.post("/aee/keys", pair("far", &key(2))).await;
             reply.is(status);
             assert_eq!(status == 403, reply.text.contains("ENTENTE_TLS_TERMINATED"), "{}", reply.text);
+            // Nor is an envelope that nobody signed; a signature holds over any connection.
+            let said = letter(&world, "envelope-1", ("agent.ada", "agent.ada"));
+            let plain = far.post("/aee/envelopes", said).await;
+            plain.is(if status == 403 { 403 } else { 202 });
+            assert_eq!(status == 403, plain.text.contains("signature_required"), "{}", plain.text);
+            let mut said = letter(&world, "envelope-2", ("agent.ada", "agent.ada"));
+            sign(said.as_object_mut().unwrap(), "near", &private(&key(1))).unwrap();
+            far.post("/aee/envelopes", said).await.is(202);
             // What is only read or taken back is done from anywhere.
             far.get("/aee/keys").await.is(200);
             far.delete("/aee/keys/near").await.is(200);

@@ -1,6 +1,7 @@
 //! Envelopes (AEE) through the door: taking in, refusing, answering, and what is kept of them.
 
 mod links;
+mod logging;
 mod pairs;
 mod refutations;
 pub mod trust;

@@ -1,7 +1,17 @@
 //! Tasks and what ends them (AEE §4), threads, deadlines, channels.
 
+use entente::app::seeds;
+use entente_core::principals::Kind;
+
 use super::{answer, letter, mail, two, with};
-use crate::harness::{Value, json};
+use crate::harness::{Client, Value, World, json};
+
+/// Somebody of this kind, with a key of their own.
+async fn client(world: &World, kind: Kind, id: &str) -> Client {
+    let secret = format!("key-of-{id}");
+    seeds::seed(world.ctx(), kind, id, &secret).await.unwrap();
+    world.client(&secret)
+}
 
 #[tokio::test]
 async fn a_task_is_over_with_its_first_result_or_error() {
@@ -63,6 +73,53 @@ async fn a_thread_is_a_tree_of_what_answers_what() {
     // Who is no party sees nothing of it; who is to a part sees that part.
     assert_eq!(shape(&eve.get("/aee/threads/thread-00000001").await.ok()).len(), 2);
     world.agent("agent.mallory").await.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn from_a_person_over_agents_to_a_service_and_back() {
+    let world = World::start().await;
+    let (adam, any) = (client(&world, Kind::Human, "human.adam").await, world.any());
+    let (router, reviewer) = (world.agent("agent.router").await, world.agent("agent.reviewer").await);
+    let linter = client(&world, Kind::Service, "service.linter").await;
+    any.put("/aee/mailboxes/urn:archive:7", json!({})).await.ok();
+    let hops = [
+        ("human.adam", &adam, "agent.router"),
+        ("agent.router", &router, "agent.reviewer"),
+        ("agent.reviewer", &reviewer, "service.linter"),
+        ("service.linter", &linter, "urn:archive:7"),
+    ];
+    let mut tasks = Vec::new();
+    for (n, (from, client, to)) in hops.into_iter().enumerate() {
+        let above = n.checked_sub(1).map(|n| format!("envelope-{n}"));
+        let task = with(letter(&world, &format!("envelope-{n}"), (from, to)), json!({ "reply_to": above }));
+        client.post("/aee/envelopes", task.clone()).await.is(202);
+        tasks.push(task);
+    }
+    let back = [&router, &reviewer, &linter, &any];
+    for (n, (task, client)) in tasks.iter().zip(back).enumerate().rev() {
+        client.post("/aee/envelopes", answer(&world, &format!("result-{n}"), task, "result")).await.is(202);
+    }
+    let told = mail(&adam, "human.adam").await;
+    assert_eq!((told.len(), &told[0].1["reply_to"]), (1, &json!("envelope-0")));
+    let thread = world.admin().await.get("/aee/threads/thread-00000001").await.ok();
+    let shape: Vec<(&str, u64)> = thread["envelopes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|leaf| (leaf["envelope"]["id"].as_str().unwrap(), leaf["depth"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("envelope-0", 0),
+        ("envelope-1", 1),
+        ("envelope-2", 2),
+        ("envelope-3", 3),
+        ("result-3", 4),
+        ("result-2", 3),
+        ("result-1", 2),
+        ("result-0", 1),
+    ];
+    assert_eq!(shape, expected);
     world.end().await;
 }
 
