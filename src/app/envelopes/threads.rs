@@ -48,7 +48,7 @@ pub async fn thread(ctx: &Ctx, caller: &Caller, corr: &str) -> Outcome<Vec<Leaf>
     let mut seen = Vec::new();
     for kept in all {
         let party = caller.has(Scope::Admin)
-            || between(caller, &kept)
+            || between(|entity: &str| speaks_for(caller, entity), &kept)
             || (kept.receipt.seq.is_none()
                 && mailboxes::holders(&mut conn, &kept.id)
                     .await?

@@ -2,22 +2,23 @@
 //! locked first, then mailboxes, each in the order of their names, so that two batches never wait for each other in a
 //! circle.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
 use entente_core::envelopes::signing;
-use entente_core::envelopes::{EnvelopeType, Reference, Warning, hash, is_bus, members};
+use entente_core::envelopes::{EnvelopeType, Reference, Warning, is_bus};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::links::{self, Link, Links};
 use super::push::push;
 use super::{Known, Parcel, Put, Way};
-use crate::app::envelopes::{self, Kept, Stub};
+use crate::app::envelopes::{self, Kept, Referred, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs, refutations};
+use crate::app::{AppError, Ctx, Outcome, buses, envelope_keys, pairs, refutations, rulebook};
 
 /// What a batch knows before it judges.
 struct Desk {
@@ -25,11 +26,13 @@ struct Desk {
     stubs: HashMap<String, Stub>,
     /// Ids of those whose age nobody can judge that were taken in before and are no longer kept.
     spent: HashSet<String>,
-    /// The envelopes that are referred to with a hash, and theirs.
-    hashes: HashMap<String, (Kept, String)>,
+    /// The envelopes that are referred to with a hash.
+    referred: HashMap<String, Referred>,
     pairs: HashMap<(String, String), Pair>,
     /// Who listens to each channel.
     listeners: HashMap<String, Vec<String>>,
+    /// The version of the rules and schemas that counts.
+    version: i64,
     /// The keys that still count, of those by which signatures were verified.
     keys: HashSet<(String, String)>,
     /// The last number of each mailbox that is there.
@@ -50,28 +53,32 @@ pub(crate) async fn put(
     ctx: &Ctx,
     conn: &mut PgConnection,
     known: &mut Known,
-    parcels: &[Parcel],
+    parcels: &[impl Borrow<Parcel>],
     now: Timestamp,
 ) -> Outcome<Put> {
-    let buses: BTreeSet<&str> = parcels.iter().map(|one| one.envelope.recipient.as_str()).collect();
-    let buses: Vec<&str> = buses.into_iter().filter(|name| is_bus(name)).collect();
-    let listeners = buses::listeners(conn, &buses).await?;
-    let (links, none) = (links::ask(ctx, conn, parcels, &listeners).await?, Links::default());
+    let handed: Vec<&Parcel> = parcels.iter().map(Borrow::borrow).collect();
+    let said: Vec<&Parcel> = handed.iter().copied().flat_map(with_made).collect();
+    let mut desk = Desk::prepare(conn, known, &said, now).await?;
+    // By the rules that count: they stay as they are until the commit.
+    let (links, none) = (links::ask(ctx, conn, &handed, &desk.listeners).await?, Links::default());
     let (mut all, mut each) = (Vec::new(), Vec::new());
-    for (parcel, links) in parcels.iter().zip(&links) {
+    for (parcel, links) in handed.iter().copied().zip(&links) {
         // What was made of it comes right after it: it stands or falls with it.
-        for one in std::iter::once(parcel).chain(parcel.made.as_deref()) {
+        for one in with_made(parcel) {
             all.push(one);
             each.push(links);
         }
         all.extend(&links.made);
         each.extend(links.made.iter().map(|_| &none));
     }
-    let mut desk = Desk::prepare(conn, known, &all, listeners, now).await?;
     let strict = ctx.settings.post.strict_references;
-    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(all.len());
+    let mut receipts: Vec<Outcome<Receipt>> = Vec::with_capacity(all.len());
     for (index, (parcel, links)) in all.iter().zip(each).enumerate() {
-        let judged = desk.judge(parcel, links, (ctx.settings.strict, strict), now);
+        let judged = if parcel.judged.is_some_and(|version| version != desk.version) {
+            Err(AppError::Overtaken)
+        } else {
+            desk.judge(parcel, links, (ctx.settings.strict, strict), now).map_err(AppError::Refused)
+        };
         if let Ok(receipt) = &judged {
             desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
             desk.accepted.push(index);
@@ -97,23 +104,24 @@ pub(crate) async fn put(
     pairs::close(conn, &desk.closed).await?;
     refutations::keep(conn, rows.iter().filter_map(|(parcel, _)| parcel.refutes.as_ref())).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
-    Ok(Put { answers: answers(parcels, &links, receipts), touched: touched.into_iter().collect(), pushed })
+    Ok(Put { answers: answers(&handed, &links, receipts), touched: touched.into_iter().collect(), pushed })
+}
+
+/// A parcel, and what the gateway made from it.
+fn with_made(parcel: &Parcel) -> impl Iterator<Item = &Parcel> {
+    std::iter::once(parcel).chain(parcel.made.as_deref())
 }
 
 /// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
-fn answers(
-    parcels: &[Parcel],
-    links: &[Links],
-    receipts: Vec<Result<Receipt, Refusal>>,
-) -> Vec<Outcome<Receipt>> {
+fn answers(parcels: &[&Parcel], links: &[Links], receipts: Vec<Outcome<Receipt>>) -> Vec<Outcome<Receipt>> {
     let mut receipts = receipts.into_iter();
-    let answer = |(parcel, links): (&Parcel, &Links)| {
+    let answer = |(parcel, links): (&&Parcel, &Links)| {
         let own = receipts.next();
         let made = receipts.by_ref().take(usize::from(parcel.made.is_some()) + links.made.len());
         for refused in made.filter_map(Result::err).filter(|_| matches!(own, Some(Ok(_)))) {
             tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
         }
-        own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
+        own.unwrap_or_else(|| Err(super::lost()))
     };
     parcels.iter().zip(links).map(answer).collect()
 }
@@ -123,11 +131,10 @@ impl Desk {
         conn: &mut PgConnection,
         known: &mut Known,
         parcels: &[&Parcel],
-        listeners: HashMap<String, Vec<String>>,
         now: Timestamp,
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
-        let (mut answered, mut hashed) = (BTreeSet::new(), BTreeSet::new());
+        let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for parcel in parcels {
             let envelope = &parcel.envelope;
             ids.insert(&envelope.id);
@@ -138,19 +145,18 @@ impl Desk {
             hashed.extend(
                 envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
             );
+            if is_bus(&envelope.recipient) {
+                buses_named.insert(envelope.recipient.as_str());
+            }
         }
         let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
         // After those that are kept: what is forgotten in between is found here.
         let untimed = parcels.iter().filter(|parcel| parcel.envelope.sent_at.is_none());
         let untimed: Vec<&str> = untimed.map(|parcel| parcel.envelope.id.as_str()).collect();
         let spent = envelopes::remembered(conn, &untimed).await?;
-        let hashes = hashes(conn, &hashed).await?;
+        let referred = envelopes::referred(conn, &hashed.into_iter().collect::<Vec<_>>()).await?;
         let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
-        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
-        let keys =
-            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
-        let keys: BTreeSet<(String, String)> = keys.collect();
-        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
+        let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
         let direct =
             parcels.iter().filter(|parcel| parcel.way != Way::Keep && !parcel.envelope.is_broadcast());
         let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
@@ -158,10 +164,20 @@ impl Desk {
             direct.chain(listeners.values().flatten().map(String::as_str)).collect();
         let entities: Vec<&str> = entities.into_iter().collect();
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
+        // Last of all, when nothing is waited for any more: what is taken back or changed until then counts, and from here on
+        // it waits for this commit.
+        rulebook::hold(conn).await?;
+        let version = rulebook::version(conn).await?;
+        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
+        let keys =
+            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
+        let keys: BTreeSet<(String, String)> = keys.collect();
+        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
         Ok(Self {
             stubs,
             spent,
-            hashes,
+            referred,
+            version,
             pairs,
             listeners,
             keys,
@@ -299,10 +315,8 @@ impl Desk {
     /// Whether a reference's hash is that of its envelope. What is not known here, or none of the sender's, is not compared:
     /// an answer would tell strangers what is there.
     fn fits(&self, parcel: &Parcel, reference: &Reference) -> bool {
-        let Some((kept, hash)) = self.hashes.get(&reference.id) else { return true };
-        let speaker = parcel.speaker();
-        let party = kept.sender == speaker || (kept.is_handed_out() && kept.recipient == speaker);
-        !party || reference.hash.as_ref() == Some(hash)
+        let Some(known) = self.referred.get(&reference.id) else { return true };
+        !known.is_party(parcel.speaker()) || reference.hash.as_ref() == Some(&known.hash)
     }
 
     /// What is known of what a parcel answers.
@@ -365,19 +379,6 @@ impl Desk {
             self.fresh.push(pair);
         }
     }
-}
-
-async fn hashes(conn: &mut PgConnection, ids: &BTreeSet<&str>) -> Outcome<HashMap<String, (Kept, String)>> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let all = envelopes::load_all(conn, &ids.iter().copied().collect::<Vec<_>>()).await?;
-    all.into_iter()
-        .map(|(id, kept)| {
-            let hash = hash(&members(kept.body.as_bytes())?);
-            Ok((id, (kept, hash)))
-        })
-        .collect()
 }
 
 fn wrong_hash() -> Refusal {

@@ -72,7 +72,7 @@ impl Links {
 pub(super) async fn ask(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    parcels: &[Parcel],
+    parcels: &[&Parcel],
     listeners: &HashMap<String, Vec<String>>,
 ) -> Outcome<Vec<Links>> {
     let mut all: Vec<Links> = parcels.iter().map(|_| Links::default()).collect();
