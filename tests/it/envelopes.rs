@@ -1,6 +1,7 @@
 //! Envelopes (AEE) through the door: taking in, refusing, answering, and what is kept of them.
 
 mod pairs;
+mod threads;
 
 use entente_core::clock::rfc3339;
 
