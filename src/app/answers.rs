@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::envelopes::{self, Kept};
-use super::refutations::{self, Refutation};
+use super::refutations::Refutation;
 use super::{Caller, Ctx, Outcome, rulebook};
 use crate::db::migrate;
 
@@ -47,15 +47,17 @@ pub struct Answer {
     pub payload: Value,
     /// What others have to hear of it, to be handed in with the task.
     pub notices: Vec<Envelope>,
+    /// What the task rejects, to be kept with it.
+    pub refutation: Option<Refutation>,
 }
 
 impl Answer {
     fn result(payload: Value) -> Self {
-        Self { kind: EnvelopeType::Result, payload, notices: Vec::new() }
+        Self { kind: EnvelopeType::Result, payload, notices: Vec::new(), refutation: None }
     }
 
     fn error(code: &str, message: &str) -> Self {
-        Self { kind: EnvelopeType::Error, payload: failure(code, message, false), notices: Vec::new() }
+        Self { kind: EnvelopeType::Error, ..Self::result(failure(code, message, false)) }
     }
 }
 
@@ -186,15 +188,14 @@ async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> O
     let Some(seen) = seen(ctx, caller, id).await? else {
         return Ok(Answer::result(json!({ "acknowledged": false })));
     };
-    let mut connection = ctx.pool.acquire().await?;
     let refutation = Refutation {
         envelope_id: id.to_owned(),
         entity: asked.sender.clone(),
         reason: reason.to_owned(),
         at: ctx.now(),
     };
-    refutations::keep(&mut connection, &refutation).await?;
-    let mut answer = Answer::result(json!({ "acknowledged": true }));
+    let acknowledged = Answer::result(json!({ "acknowledged": true }));
+    let mut answer = Answer { refutation: Some(refutation), ..acknowledged };
     if seen.sender == entity || seen.sender == asked.sender || is_bus(&seen.sender) {
         return Ok(answer);
     }

@@ -124,6 +124,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         original: None,
         way: Way::Deliver,
         made: None,
+        refutation: None,
         envelope,
     };
     if parcel.envelope.recipient != settings.entity {
@@ -175,7 +176,7 @@ pub(crate) async fn judged(
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.
-async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parcel>> {
+async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Vec<Parcel>> {
     let entity = &ctx.settings.post.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
     let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
@@ -183,6 +184,7 @@ async fn answered(ctx: &Ctx, caller: &Caller, asked: Parcel) -> Outcome<Vec<Parc
     let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
     reply.way = Way::Keep;
     let original = Original::of(&asked.envelope);
+    asked.refutation = answer.refutation;
     let mut parcels = vec![asked, reply];
     for notice in answer.notices {
         parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });

@@ -20,6 +20,7 @@ use entente_core::envelopes::{Envelope, Priority, Warning};
 pub(crate) use self::batch::put;
 pub(crate) use self::push::push;
 use super::envelopes::note;
+use super::refutations::Refutation;
 use super::{AppError, Ctx, Outcome};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
@@ -102,6 +103,8 @@ pub struct Parcel {
     pub way: Way,
     /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
     pub made: Option<Box<Parcel>>,
+    /// What it rejects, which counts once it is taken in.
+    pub refutation: Option<Refutation>,
 }
 
 /// An envelope that the gateway made another one from.
@@ -150,6 +153,7 @@ impl Parcel {
             original: None,
             way: Way::Deliver,
             made: None,
+            refutation: None,
             envelope,
         })
     }

@@ -171,8 +171,16 @@ async fn a_refutation_is_kept_and_its_sender_hears_of_it() {
         (&json!("agent.b"), &json!("it is not so"))
     );
     assert_eq!(notice.warnings, []);
+    // It counts with its task, and not before: what is refused rejects nothing.
+    let bob = world.agent("agent.b").await;
+    let task = |task: &str, reason: &str| {
+        let more = json!({ "intent": "aee.context.refute", "payload": { "id": id, "reason": reason } });
+        with(letter(&world, task, ("agent.b", SERVER)), more)
+    };
+    bob.post("/aee/envelopes", task("envelope-r1", "it is not so")).await.is(200);
     // Again it takes the place of the first.
-    ask(&world, &other, "aee.context.refute", json!({ "id": id, "reason": "it was never so" })).await;
+    bob.post("/aee/envelopes", task("envelope-r2", "it was never so")).await.is(200);
+    bob.post("/aee/envelopes", task("envelope-r1", "it is as I like")).await.refused(409, "duplicate_id");
     let denied = ask(&world, &stranger, "aee.context.refute", json!({ "id": id, "reason": "mine" })).await;
     assert_eq!(denied.payload, json!({ "acknowledged": false }));
     assert!(denied.notices.is_empty());

@@ -16,7 +16,7 @@ use super::push::push;
 use super::{Known, Parcel, Put, Way};
 use crate::app::envelopes::{self, Kept, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs};
+use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs, refutations};
 
 /// What a batch knows before it judges.
 struct Desk {
@@ -77,6 +77,8 @@ pub(crate) async fn put(
     let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
     pairs::close(conn, &desk.closed).await?;
+    let refuted = rows.iter().filter_map(|(parcel, _)| parcel.refutation.as_ref());
+    refutations::keep(conn, &refuted.collect::<Vec<_>>()).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
     Ok(Put { answers: answers(parcels, receipts), touched: touched.into_iter().collect(), pushed })
 }
