@@ -195,6 +195,7 @@ impl Server {
             quotas: Arc::new(Quotas::new(config.post.quotas)),
             webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
             rulebook: Arc::default(),
+            envelope_keys: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));

@@ -2,7 +2,7 @@
 //! `entente.server.info`. Everything here is about what the caller may see anyway; what it may not is not there.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use entente_core::envelopes::letters::{Letter, failure};
@@ -69,7 +69,7 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
     let purpose = asked.purpose.as_str();
     let payload = asked.payload();
     if let Some(schema) = own(purpose) {
-        let faults = schema.faults(payload);
+        let faults = rulebook::check(ctx, schema, payload, Schema::faults).await?;
         if !faults.is_empty() {
             let mut answer = Answer::error(
                 "E_INVALID_PAYLOAD",
@@ -93,7 +93,7 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
             let intents: Vec<&str> = answered.filter(|intent| in_space(intent, space)).collect();
             Answer::result(json!({ "intents": intents }))
         }
-        "aee.context.fetch" => fetch(ctx, caller, payload).await?,
+        "aee.context.fetch" => fetch(ctx, asked).await?,
         "aee.context.refute" => refute(ctx, caller, entity, asked).await?,
         "aee.validate.payload" => validate(ctx, payload).await?,
         INFO => Answer::result(json!({
@@ -113,11 +113,13 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
 }
 
 /// The schema of the tasks of one of the protocol's own intents.
-fn own(purpose: &str) -> Option<&'static Schema> {
-    static OWN: OnceLock<HashMap<&str, Schema>> = OnceLock::new();
+fn own(purpose: &str) -> Option<&'static Arc<Schema>> {
+    static OWN: OnceLock<HashMap<&str, Arc<Schema>>> = OnceLock::new();
     let read = || {
         let tasks = PROTOCOL.iter().filter(|(_, kind, _)| *kind == EnvelopeType::Task);
-        tasks.filter_map(|(purpose, _, text)| Some((*purpose, Schema::read(text.as_bytes()).ok()?))).collect()
+        tasks
+            .filter_map(|(purpose, _, text)| Some((*purpose, Arc::new(Schema::read(text.as_bytes()).ok()?))))
+            .collect()
     };
     OWN.get_or_init(read).get(purpose)
 }
@@ -157,13 +159,13 @@ pub async fn health(ctx: &Ctx) -> Value {
     })
 }
 
-/// An envelope by its id, if the caller is a party to it.
-async fn fetch(ctx: &Ctx, caller: &Caller, payload: &Value) -> Outcome<Answer> {
-    let text = |member: &str| payload.get(member).and_then(Value::as_str);
+/// An envelope by its id, if whoever asks is a party to it.
+async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
+    let text = |member: &str| asked.payload().get(member).and_then(Value::as_str);
     let id = text("id").unwrap_or_default();
     let locator = format!("store://envelopes/{id}");
     let missing = Answer::result(json!({ "found": false }));
-    let Some(seen) = seen(ctx, caller, id).await? else { return Ok(missing) };
+    let Some(seen) = seen(ctx, asked, id).await? else { return Ok(missing) };
     if text("corr").is_some_and(|corr| corr != seen.corr) || text("locator").is_some_and(|at| at != locator) {
         return Ok(missing);
     }
@@ -185,7 +187,7 @@ async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> O
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
         return Ok(Answer::error("E_INVALID_PAYLOAD", &message));
     }
-    let Some(seen) = seen(ctx, caller, id).await? else {
+    let Some(seen) = seen(ctx, asked, id).await? else {
         return Ok(Answer::result(json!({ "acknowledged": false })));
     };
     let refutation = Refutation {
@@ -223,7 +225,7 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     let purpose = text("intent").unwrap_or_default();
     let given = payload.get("payload_to_validate").unwrap_or(&Value::Null);
     let book = rulebook::latest(ctx).await?;
-    let errors = match book.faults(purpose, kind, given) {
+    let errors = match book.faults(ctx, purpose, kind, given).await? {
         Some(faults) => described(&faults),
         None => json!([{
             "path": "", "type": "no_schema",
@@ -233,8 +235,9 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     Ok(Answer::result(json!({ "valid": errors == json!([]), "errors": errors })))
 }
 
-/// An envelope, if the caller is a party to it.
-async fn seen(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Option<Kept>> {
+/// An envelope, if the sender of a task is a party to it: not whoever handed the task in, who may pass on what others have
+/// signed, or speak for many.
+async fn seen(ctx: &Ctx, asked: &Envelope, id: &str) -> Outcome<Option<Kept>> {
     let mut connection = ctx.pool.acquire().await?;
-    envelopes::seen_by(&mut connection, caller, id).await
+    envelopes::seen_by(&mut connection, |entity| entity == asked.sender, id).await
 }

@@ -20,7 +20,7 @@ use super::envelopes::{self, Kept};
 use super::mailboxes::{self, Item};
 use super::post::{self, Parcel, Put, Way};
 use super::rulebook::{self, Rulebook};
-use super::{Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
+use super::{AppError, Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
 
 /// A task that waits.
 #[derive(Debug, Clone)]
@@ -160,6 +160,10 @@ async fn hand_out(
     now: Timestamp,
 ) -> Outcome<Put> {
     let envelope = read(task.body.as_bytes())?;
+    rulebook::hold(conn).await?;
+    if rulebook::version(conn).await? != book.version {
+        return Err(AppError::Overtaken);
+    }
     if let Some(kid) = task.receipt.verified.kid.clone() {
         let key = (task.sender.clone(), kid);
         if !envelope_keys::still_in_force(conn, std::slice::from_ref(&key), now).await?.contains(&key) {

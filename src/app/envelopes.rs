@@ -7,15 +7,16 @@ mod rows;
 mod threads;
 
 use chrono::TimeDelta;
+use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
-use entente_core::envelopes::{Envelope, EnvelopeType, Warning, letters, policy, purposes, read};
+use entente_core::envelopes::{Envelope, EnvelopeType, Warning, hash, letters, policy, purposes, read};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
 pub use self::rows::Kept;
-pub(crate) use self::rows::{Stub, insert, load, load_all, stubs};
+pub(crate) use self::rows::{Referred, Stub, insert, load, load_all, referred, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
@@ -26,6 +27,9 @@ use super::{
 
 /// Envelopes that are taken in at once at the most.
 pub const BATCH: usize = 100;
+
+/// How often an envelope is judged before its sender has to come again, while rules and schemas keep changing.
+const JUDGED: usize = 4;
 
 /// What has become of an envelope.
 #[derive(Debug, Clone)]
@@ -62,30 +66,56 @@ pub async fn accept_all(
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
-    let book = rulebook::latest(ctx).await?;
+    let mut answers: Vec<Outcome<Accepted>> = all.iter().map(|_| Err(AppError::Overtaken)).collect();
+    for _ in 0..JUDGED {
+        let overtaken = |at: &usize| matches!(answers.get(*at), Some(Err(AppError::Overtaken)));
+        let left: Vec<usize> = (0..all.len()).filter(overtaken).collect();
+        if left.is_empty() {
+            break;
+        }
+        let texts: Vec<&[u8]> = left.iter().filter_map(|at| all.get(*at).copied()).collect();
+        for (at, answer) in left.into_iter().zip(round(ctx, caller, post, &texts).await?) {
+            answers[at] = answer;
+        }
+    }
+    for (bytes, answer) in all.iter().zip(&answers) {
+        if let Err(failure) = answer {
+            note_refusal(bytes, failure);
+        }
+    }
+    Ok(answers)
+}
+
+/// Judges envelopes by the rules and schemas that are remembered and hands in those that pass. If there are others by now,
+/// whoever was judged is overtaken, and they are remembered instead.
+async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcome<Vec<Outcome<Accepted>>> {
+    let book = rulebook::at_hand(ctx).await?;
     let mut bundles = Vec::with_capacity(all.len());
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
-        judged.push(match prepare(ctx, caller, &book, bytes).await {
-            Ok(prepared) => {
-                let reply = prepared.get(1).map(|reply| reply.body.clone());
-                bundles.push(prepared);
-                Ok(reply)
-            }
-            Err(failure) => {
-                note_refusal(bytes, &failure);
-                Err(failure)
-            }
-        });
+        judged.push(prepare(ctx, caller, &book, bytes).await.map(|prepared| {
+            let reply = prepared.get(1).map(|reply| reply.body.clone());
+            bundles.push(prepared);
+            reply
+        }));
     }
     let mut receipts = post.hand_in(bundles).await.into_iter();
-    let answers = judged.into_iter().zip(all).map(|(judged, bytes)| {
+    let answer = |judged: Outcome<Option<String>>| {
         let reply = judged?;
-        let receipt = receipts.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())));
-        let receipt = receipt.inspect_err(|failure| note_refusal(bytes, failure))?;
+        let receipt =
+            receipts.next().unwrap_or_else(|| Err(AppError::Inconsistent("no receipt".to_owned())))?;
         Ok(Accepted { receipt, reply })
-    });
-    Ok(answers.collect())
+    };
+    let mut answers: Vec<Outcome<Accepted>> = judged.into_iter().map(answer).collect();
+    // What was refused before it came to a writer may have been refused by rules that are no more.
+    if answers.iter().any(|answer| matches!(answer, Err(AppError::Refused(_) | AppError::Overtaken)))
+        && rulebook::latest(ctx).await?.version != book.version
+    {
+        for answer in answers.iter_mut().filter(|answer| matches!(answer, Err(AppError::Refused(_)))) {
+            *answer = Err(AppError::Overtaken);
+        }
+    }
+    Ok(answers)
 }
 
 /// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
@@ -104,7 +134,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         let message = "`ts` names no moment (RFC 3339). Write it like 2026-11-21T12:00:00Z.";
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
-    let (passage, misfit) = pass(ctx, book, &envelope, &verified)?;
+    let (passage, misfit) = pass(ctx, book, &envelope, &verified).await?;
     let believed = passage.believed(envelope.priority);
     let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
     let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
@@ -115,6 +145,9 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
     let body = String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| not_found("envelope"))?;
     let mut parcel = Parcel {
+        judged: Some(book.version),
+        digest: sha256(&body),
+        hash: hash(&envelope.members),
         body,
         principal: Some(caller.principal().to_owned()),
         verified,
@@ -140,18 +173,18 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
 }
 
 /// What the rules and schemas say of an envelope, whoever sends it.
-fn pass(
+async fn pass(
     ctx: &Ctx,
     book: &Rulebook,
     envelope: &Envelope,
     verified: &Verified,
-) -> Result<(policy::Passage, Option<Warning>), Refusal> {
+) -> Outcome<(policy::Passage, Option<Warning>)> {
     let signed = verified.by == Voucher::Sig;
     let passage = policy::judge(&book.rules, envelope, signed)?;
     if ctx.settings.post.signatures == Signatures::Boundary && passage.boundary && !signed {
-        return Err(policy::unsigned());
+        return Err(policy::unsigned().into());
     }
-    Ok((passage, book.fits(envelope)?))
+    Ok((passage, book.fits(ctx, envelope).await?))
 }
 
 /// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
@@ -162,7 +195,7 @@ pub(crate) async fn judged(
     parcel: Parcel,
 ) -> Outcome<Parcel> {
     let envelope = &parcel.envelope;
-    let (passage, misfit) = pass(ctx, book, envelope, &parcel.verified)?;
+    let (passage, misfit) = pass(ctx, book, envelope, &parcel.verified).await?;
     let mut warnings = parcel.warnings.clone();
     warnings.extend(misfit);
     let effective = passage.believed(parcel.effective);
@@ -270,27 +303,28 @@ fn note_refusal(bytes: &[u8], failure: &AppError) {
 pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    seen_by(&mut conn, caller, id).await?.ok_or_else(|| not_found("envelope"))
+    let is_mine = |entity: &str| speaks_for(caller, entity);
+    seen_by(&mut conn, is_mine, id).await?.ok_or_else(|| not_found("envelope"))
 }
 
-/// Whether it is from or to the caller. What waits for a person to agree, or is handed out only with something left out, is
-/// its sender's alone: others are a party to what they find in their mailbox.
-pub(super) fn between(caller: &Caller, kept: &Kept) -> bool {
-    speaks_for(caller, &kept.sender) || (kept.is_handed_out() && speaks_for(caller, &kept.recipient))
+/// Whether it is from or to an entity that is one of theirs. What waits for a person to agree, or is handed out only with
+/// something left out, is its sender's alone: others are a party to what they find in their mailbox.
+pub(super) fn between(is_theirs: impl Fn(&str) -> bool, kept: &Kept) -> bool {
+    is_theirs(&kept.sender) || (kept.is_handed_out() && is_theirs(&kept.recipient))
 }
 
-/// An envelope if the caller is a party to it: it sent it, or found it in a mailbox.
+/// An envelope if one of theirs is a party to it: it sent it, or found it in a mailbox.
 pub(crate) async fn seen_by(
     conn: &mut sqlx::PgConnection,
-    caller: &Caller,
+    is_theirs: impl Fn(&str) -> bool,
     id: &str,
 ) -> Outcome<Option<Kept>> {
     let Some(kept) = load(conn, id).await? else { return Ok(None) };
-    if between(caller, &kept) {
+    if between(&is_theirs, &kept) {
         return Ok(Some(kept));
     }
     let holders = mailboxes::holders(conn, id).await?;
-    Ok(holders.iter().any(|entity| speaks_for(caller, entity)).then_some(kept))
+    Ok(holders.iter().any(|entity| is_theirs(entity)).then_some(kept))
 }
 
 /// Forgets envelopes that are older than they are kept, with their items and pairs; never sooner than one with the same id

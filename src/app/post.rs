@@ -15,13 +15,13 @@ use entente_core::envelopes::purposes::Pattern;
 use entente_core::envelopes::quotas::Rates;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::window::Window;
-use entente_core::envelopes::{Envelope, Priority, Warning};
+use entente_core::envelopes::{Envelope, Priority, Warning, hash};
 
 pub(crate) use self::batch::put;
 pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::refutations::Refutation;
-use super::{AppError, Ctx, Outcome};
+use super::{AppError, Ctx, Outcome, is_rolled_back};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -105,6 +105,12 @@ pub struct Parcel {
     pub made: Option<Box<Parcel>>,
     /// What it rejects, which counts once it is taken in.
     pub refutation: Option<Refutation>,
+    /// The version of the rulebook that it was judged by; none for what is judged by nobody's rules.
+    pub judged: Option<i64>,
+    /// SHA-256 of the text it came in.
+    pub digest: Digest,
+    /// What references name it by.
+    pub hash: String,
 }
 
 /// An envelope that the gateway made another one from.
@@ -145,6 +151,9 @@ impl Parcel {
         let warnings = envelope.warnings.clone();
         Ok(Self {
             effective: envelope.priority,
+            digest: sha256(&body),
+            hash: hash(&envelope.members),
+            judged: None,
             body,
             principal: None,
             verified: Verified { by: Voucher::Gateway, kid: None },
@@ -161,11 +170,6 @@ impl Parcel {
     /// Who says what it says: of what the gateway made from an envelope, that one's sender.
     pub(crate) fn speaker(&self) -> &str {
         self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
-    }
-
-    /// SHA-256 of the text it came in.
-    pub(crate) fn digest(&self) -> Digest {
-        sha256(&self.body)
     }
 }
 
@@ -190,17 +194,21 @@ impl Deed for Posting {
             known.clear();
         }
         let sizes: Vec<usize> = bundles.iter().map(Vec::len).collect();
-        let parcels = bundles.concat();
+        let parcels: Vec<&Parcel> = bundles.iter().flatten().collect();
         match commit(&self.ctx, known, &parcels).await {
             Ok(answers) => firsts(answers, &sizes),
-            Err(AppError::Unavailable(why)) if bundles.len() == 1 => vec![Err(AppError::Unavailable(why))],
+            // Nobody knows what was done, or nothing can be: trying each again would tell those whose envelope was taken in
+            // that it had been there before.
+            Err(AppError::Unavailable(why)) if bundles.len() == 1 || !is_rolled_back(&why) => {
+                bundles.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
+            }
             Err(failure) => {
                 // More than the law foresaw, or an id that another server has just taken in. Each alone: the guilty one
                 // fails, the others do not.
                 tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
                 let mut answers = Vec::with_capacity(bundles.len());
                 for bundle in &bundles {
-                    let alone = commit(&self.ctx, known, bundle).await;
+                    let alone = commit(&self.ctx, known, &bundle.iter().collect::<Vec<_>>()).await;
                     answers.push(
                         alone.and_then(|answers| answers.into_iter().next().unwrap_or_else(|| Err(lost()))),
                     );
@@ -225,7 +233,7 @@ fn lost() -> AppError {
     AppError::Inconsistent("an envelope got no answer".to_owned())
 }
 
-async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
+async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
     let put = match write(ctx, known, parcels).await {
         Ok(put) => put,
         Err(failure) => {
@@ -243,7 +251,7 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec
     Ok(put.answers)
 }
 
-async fn write(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Put> {
+async fn write(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Put> {
     let mut tx = ctx.pool.begin().await?;
     let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
     tx.commit().await?;
@@ -284,7 +292,11 @@ impl Post {
 
     /// Has envelopes kept and delivered, each with what stands or falls with it; resolves after they are committed, with
     /// the receipt of the first of each bundle. Those of one call go to one writer, in their order.
-    pub(crate) async fn hand_in(&self, bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
+    pub(crate) async fn hand_in(&self, mut bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
+        // A writer needs the text and what was read of it; the tree may be many times as large, and thousands may wait.
+        for parcel in bundles.iter_mut().flatten() {
+            parcel.envelope.members.clear();
+        }
         // Those to one recipient meet in one queue, so that writers rarely wait for each other.
         let shard = bundles.iter().flatten().next().map_or(0, |parcel| shard(&parcel.envelope.recipient));
         let answers = self.0.submit(shard, bundles).await;

@@ -1,8 +1,9 @@
 //! What a server remembers of rules (`rules.rs`) and schemas (`schemas.rs`), so that judging an envelope asks the database
 //! for their version alone. Table `aee_version`.
 //!
-//! Every change of either raises the version in its own transaction. Whoever judges compares versions first and reads the book
-//! anew when they differ: a change counts for every request that begins after it is committed, on every server.
+//! Every change of either raises the version in its own transaction. Whoever judges goes by what is remembered; the commit
+//! compares the version and has it judged anew when it differs. So a change counts for every envelope that is not yet
+//! committed, on every server, and judging costs no question.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,6 +14,7 @@ use entente_core::envelopes::{Envelope, EnvelopeType, Warning};
 use entente_core::refusal::{Code, FieldError, Refusal};
 use serde_json::Value;
 use sqlx::PgConnection;
+use tokio::sync::Semaphore;
 use tracing::error;
 
 use super::{AppError, Ctx, Outcome, aside, rules, schemas};
@@ -38,20 +40,36 @@ pub struct Rulebook {
     schemas: HashMap<String, Vec<Entry>>,
 }
 
+/// Checks of some size that go on at once: they must not take all cores from those who send little.
+const CHECKS: usize = 2;
+
+/// Looks up to which a payload is checked where it came in; more would hold up everybody whom that thread serves.
+const SHORT: u64 = 2_000;
+
 /// Where the book is kept.
-#[derive(Debug, Default)]
-pub struct Shelf(RwLock<Option<Arc<Rulebook>>>);
+#[derive(Debug)]
+pub struct Shelf {
+    book: RwLock<Option<Arc<Rulebook>>>,
+    /// Whose turn it is to have something large checked.
+    checks: Semaphore,
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        Self { book: RwLock::default(), checks: Semaphore::new(CHECKS) }
+    }
+}
 
 impl Shelf {
     /// The book that is remembered; it may be old.
     #[must_use]
     pub fn book(&self) -> Option<Arc<Rulebook>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.book.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts a book there, unless a later one is.
     fn put(&self, book: &Arc<Rulebook>) {
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.book.write().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|kept| kept.version <= book.version) {
             *kept = Some(Arc::clone(book));
         }
@@ -64,47 +82,95 @@ impl Rulebook {
     }
 
     /// What of a payload does not fit its schema; `None` when there is no schema.
-    #[must_use]
-    pub fn faults(&self, purpose: &str, kind: EnvelopeType, payload: &Value) -> Option<Vec<FieldError>> {
-        self.entry(purpose, kind).map(|entry| entry.faults(payload))
+    ///
+    /// # Errors
+    /// The server is stopping.
+    pub async fn faults(
+        &self,
+        ctx: &Ctx,
+        purpose: &str,
+        kind: EnvelopeType,
+        payload: &Value,
+    ) -> Outcome<Option<Vec<FieldError>>> {
+        match self.entry(purpose, kind) {
+            Some(entry) => entry.faults(ctx, payload).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Judges the payload of an envelope by the schema of its intent and type, if there is one (AEE §6.4).
     ///
     /// # Errors
     /// [`Code::PayloadInvalid`] where that is enforced.
-    pub fn fits(&self, envelope: &Envelope) -> Result<Option<Warning>, Refusal> {
+    pub async fn fits(&self, ctx: &Ctx, envelope: &Envelope) -> Outcome<Option<Warning>> {
         let Some(entry) = self.entry(&envelope.purpose, envelope.kind) else { return Ok(None) };
-        if entry.strictness == Strictness::Off {
-            return Ok(None);
+        let payload = envelope.payload();
+        match entry.strictness {
+            Strictness::Off => return Ok(None),
+            Strictness::Warn => {
+                let fits = match &entry.schema {
+                    Some(schema) => {
+                        check(ctx, schema, payload, |schema, payload| schema.fault(payload).is_none()).await?
+                    }
+                    None => false,
+                };
+                return Ok((!fits).then_some(Warning::PayloadInvalid));
+            }
+            Strictness::Enforce => {}
         }
-        let faults = entry.faults(envelope.payload());
+        let faults = entry.faults(ctx, payload).await?;
         if faults.is_empty() {
             return Ok(None);
         }
-        if entry.strictness == Strictness::Warn {
-            return Ok(Some(Warning::PayloadInvalid));
-        }
         let message = format!(
-            "The payload is not what the schema of this intent says, in {} places; `errors` has each. Read it at \
+            "The payload is not what the schema of this intent says; `errors` says where. Read it at \
              `GET /api/v1/aee/schemas/intents/{{intent}}.{}.schema.json`.",
-            faults.len(),
             envelope.kind.as_str()
         );
-        Err(Refusal { errors: faults, ..Refusal::new(Code::PayloadInvalid, message) })
+        Err(Refusal { errors: faults, ..Refusal::new(Code::PayloadInvalid, message) }.into())
     }
 }
 
 impl Entry {
-    fn faults(&self, payload: &Value) -> Vec<FieldError> {
+    async fn faults(&self, ctx: &Ctx, payload: &Value) -> Outcome<Vec<FieldError>> {
         match &self.schema {
-            Some(schema) => schema.faults(payload),
-            None => vec![FieldError {
+            Some(schema) => check(ctx, schema, payload, Schema::faults).await,
+            None => Ok(vec![FieldError {
                 kind: "schema".to_owned(),
                 loc: vec!["body".to_owned(), "payload".to_owned()],
                 msg: "its schema can no longer be read; ask an admin to publish it anew".to_owned(),
-            }],
+            }]),
         }
+    }
+}
+
+/// Checks a payload: at once when it is small, else when it is its turn, and not on the thread of a request.
+///
+/// # Errors
+/// The server is stopping.
+pub(super) async fn check<T: Send + 'static>(
+    ctx: &Ctx,
+    schema: &Arc<Schema>,
+    payload: &Value,
+    how: fn(&Schema, &Value) -> T,
+) -> Outcome<T> {
+    if schema.looks(payload) <= SHORT {
+        return Ok(how(schema, payload));
+    }
+    let _turn = ctx.rulebook.checks.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    let (schema, payload) = (Arc::clone(schema), payload.clone());
+    aside(move || how(&schema, &payload)).await
+}
+
+/// The book that is remembered, read if there is none. It may be old: whoever judges by it has its version compared in the
+/// commit (`post/batch.rs`).
+///
+/// # Errors
+/// The database.
+pub async fn at_hand(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
+    match ctx.rulebook.book() {
+        Some(book) => Ok(book),
+        None => refresh(ctx).await,
     }
 }
 
@@ -188,8 +254,26 @@ pub async fn version(conn: &mut PgConnection) -> Outcome<i64> {
     Ok(version)
 }
 
+/// What keeps rules, schemas and keys as they are, until the transaction ends: whoever takes in envelopes holds it with others
+/// like it, whoever changes them alone.
+const HOLD: i64 = 0x0a33_0a33;
+
+/// Has rules, schemas and keys stay as they are until the transaction ends. A statement sees what is committed when it
+/// begins, so what they are is asked after this.
+pub(super) async fn hold(conn: &mut PgConnection) -> Outcome<()> {
+    sqlx::query!("-- rulebook::hold\n SELECT pg_advisory_xact_lock_shared($1)", HOLD).execute(conn).await?;
+    Ok(())
+}
+
+/// Waits until nobody takes in envelopes by what is about to change, and lets nobody begin until it has.
+pub(super) async fn change(conn: &mut PgConnection) -> Outcome<()> {
+    sqlx::query!("-- rulebook::change\n SELECT pg_advisory_xact_lock($1)", HOLD).execute(conn).await?;
+    Ok(())
+}
+
 /// Raises the version, with whatever else the transaction changes.
 pub(super) async fn bump(conn: &mut PgConnection) -> Outcome<()> {
+    change(conn).await?;
     sqlx::query!(
         "-- rulebook::bump
          UPDATE aee_version SET version = version + 1"

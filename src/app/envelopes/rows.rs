@@ -27,7 +27,7 @@ impl Stub {
         Self {
             kind: parcel.envelope.kind,
             principal: parcel.principal.clone(),
-            digest: parcel.digest(),
+            digest: parcel.digest,
             receipt: receipt.clone(),
         }
     }
@@ -35,7 +35,7 @@ impl Stub {
     /// What is said of another one with its id: the first receipt, when it is the same from the same principal, so that a
     /// retry is safe.
     pub fn repeated(&self, parcel: &Parcel) -> Refusal {
-        if self.digest == parcel.digest() && self.principal == parcel.principal {
+        if self.digest == parcel.digest && self.principal == parcel.principal {
             let message =
                 "This envelope was taken in before; `receipt` is its first one. Nothing was done again.";
             let receipt = Some(Box::new(self.receipt.clone()));
@@ -94,6 +94,48 @@ impl Kept {
             body: parcel.body.clone(),
         }
     }
+}
+
+/// What is known of an envelope that another one refers to.
+#[derive(Debug)]
+pub(crate) struct Referred {
+    sender: String,
+    recipient: String,
+    handed_out: bool,
+    /// What references name it by.
+    pub hash: String,
+}
+
+impl Referred {
+    /// Whether an entity has the envelope.
+    pub fn is_party(&self, entity: &str) -> bool {
+        self.sender == entity || (self.handed_out && self.recipient == entity)
+    }
+}
+
+/// What is known of envelopes that others refer to by their hash.
+pub(crate) async fn referred(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, Referred>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query!(
+        r#"-- aee_envelopes::referred
+         SELECT id, sender, recipient, status NOT IN ('held', 'redacted') AS "handed_out!", hash AS "hash!"
+         FROM aee_envelopes WHERE id = ANY($1) AND hash IS NOT NULL"#,
+        ids as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    let known = rows.into_iter().map(|row| {
+        let known = Referred {
+            sender: row.sender,
+            recipient: row.recipient,
+            handed_out: row.handed_out,
+            hash: row.hash,
+        };
+        (row.id, known)
+    });
+    Ok(known.collect())
 }
 
 /// A row, as every query of envelopes reads it.
@@ -268,7 +310,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
     let deadlines: Vec<Option<Timestamp>> = all.iter().map(|(_, receipt)| receipt.deadline).collect();
     let seqs: Vec<Option<i64>> = all.iter().map(|(_, receipt)| receipt.seq).collect();
     let delivered: Vec<i32> = all.iter().map(|(_, receipt)| receipt.delivered).collect();
-    let digests: Vec<Vec<u8>> = all.iter().map(|(parcel, _)| parcel.digest().to_vec()).collect();
+    let digests: Vec<Vec<u8>> = all.iter().map(|(parcel, _)| parcel.digest.to_vec()).collect();
     let warnings = text(&|_, receipt| {
         receipt.warnings.iter().map(|warning| warning.as_str()).collect::<Vec<_>>().join(",")
     });
@@ -276,17 +318,17 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         "-- aee_envelopes::insert
          INSERT INTO aee_envelopes (id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at,
              principal_id, verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id,
-             body, digest)
+             body, digest, hash)
          SELECT id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at, principal_id,
                 verified_by, kid, status, effective_priority, deadline, string_to_array(warnings, ','), seq, delivered,
-                original_id, body, digest
+                original_id, body, digest, hash
          FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::timestamptz[], $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::text[],
                      $15::text[], $16::timestamptz[], $17::text[], $18::bigint[], $19::integer[], $20::text[],
-                     $21::text[], $22::bytea[])
+                     $21::text[], $22::bytea[], $23::text[])
               AS e (id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at, principal_id,
                     verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id, body,
-                    digest)",
+                    digest, hash)",
         &text(&|_, receipt| receipt.id.clone()),
         &text(&|parcel, _| parcel.envelope.kind.as_str().to_owned()),
         &text(&|parcel, _| parcel.envelope.sender.clone()),
@@ -308,7 +350,8 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         &delivered,
         &maybe(&|parcel| parcel.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
         &text(&|parcel, _| parcel.body.clone()),
-        &digests
+        &digests,
+        &text(&|parcel, _| parcel.hash.clone())
     )
     .execute(conn)
     .await?;

@@ -2,31 +2,34 @@
 //! locked first, then mailboxes, each in the order of their names, so that two batches never wait for each other in a
 //! circle.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
 use entente_core::envelopes::signing;
-use entente_core::envelopes::{EnvelopeType, Reference, Warning, hash, is_bus, members};
+use entente_core::envelopes::{EnvelopeType, Reference, Warning, is_bus};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::push::push;
 use super::{Known, Parcel, Put, Way};
-use crate::app::envelopes::{self, Kept, Stub};
+use crate::app::envelopes::{self, Kept, Referred, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs, refutations};
+use crate::app::{AppError, Ctx, Outcome, buses, envelope_keys, pairs, refutations, rulebook};
 
 /// What a batch knows before it judges.
 struct Desk {
     /// What is kept under the ids that the batch names.
     stubs: HashMap<String, Stub>,
-    /// The envelopes that are referred to with a hash, and theirs.
-    hashes: HashMap<String, (Kept, String)>,
+    /// The envelopes that are referred to with a hash.
+    referred: HashMap<String, Referred>,
     pairs: HashMap<(String, String), Pair>,
     /// Who listens to each channel.
     listeners: HashMap<String, Vec<String>>,
+    /// The version of the rules and schemas that counts.
+    version: i64,
     /// The keys that still count, of those by which signatures were verified.
     keys: HashSet<(String, String)>,
     /// The last number of each mailbox that is there.
@@ -47,16 +50,22 @@ pub(crate) async fn put(
     ctx: &Ctx,
     conn: &mut PgConnection,
     known: &mut Known,
-    parcels: &[Parcel],
+    parcels: &[impl Borrow<Parcel>],
     now: Timestamp,
 ) -> Outcome<Put> {
-    let all: Vec<&Parcel> =
-        parcels.iter().flat_map(|parcel| std::iter::once(parcel).chain(parcel.made.as_deref())).collect();
+    let parcels_in = parcels.iter().map(Borrow::borrow);
+    let all: Vec<&Parcel> = parcels_in
+        .flat_map(|parcel: &Parcel| std::iter::once(parcel).chain(parcel.made.as_deref()))
+        .collect();
     let mut desk = Desk::prepare(conn, known, &all, now).await?;
     let strict = ctx.settings.post.strict_references;
-    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(all.len());
+    let mut receipts: Vec<Outcome<Receipt>> = Vec::with_capacity(all.len());
     for (index, parcel) in all.iter().enumerate() {
-        let judged = desk.judge(parcel, (ctx.settings.strict, strict), now);
+        let judged = if parcel.judged.is_some_and(|version| version != desk.version) {
+            Err(AppError::Overtaken)
+        } else {
+            desk.judge(parcel, (ctx.settings.strict, strict), now).map_err(AppError::Refused)
+        };
         if let Ok(receipt) = &judged {
             desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
             desk.accepted.push(index);
@@ -84,17 +93,17 @@ pub(crate) async fn put(
 }
 
 /// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
-fn answers(parcels: &[Parcel], receipts: Vec<Result<Receipt, Refusal>>) -> Vec<Outcome<Receipt>> {
+fn answers(parcels: &[impl Borrow<Parcel>], receipts: Vec<Outcome<Receipt>>) -> Vec<Outcome<Receipt>> {
     let mut receipts = receipts.into_iter();
-    let answer = |parcel: &Parcel| {
+    let mut answer = |parcel: &Parcel| {
         let own = receipts.next();
         let made = parcel.made.as_ref().and_then(|_| receipts.next());
         if let (Some(Ok(_)), Some(Err(refused))) = (&own, made) {
             tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
         }
-        own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
+        own.unwrap_or_else(|| Err(super::lost()))
     };
-    parcels.iter().map(answer).collect()
+    parcels.iter().map(|parcel| answer(parcel.borrow())).collect()
 }
 
 impl Desk {
@@ -121,14 +130,9 @@ impl Desk {
             }
         }
         let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
-        let hashes = hashes(conn, &hashed).await?;
+        let referred = envelopes::referred(conn, &hashed.into_iter().collect::<Vec<_>>()).await?;
         let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
         let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
-        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
-        let keys =
-            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
-        let keys: BTreeSet<(String, String)> = keys.collect();
-        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
         let direct =
             parcels.iter().filter(|parcel| parcel.way != Way::Keep && !parcel.envelope.is_broadcast());
         let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
@@ -136,9 +140,19 @@ impl Desk {
             direct.chain(listeners.values().flatten().map(String::as_str)).collect();
         let entities: Vec<&str> = entities.into_iter().collect();
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
+        // Last of all, when nothing is waited for any more: what is taken back or changed until then counts, and from here on
+        // it waits for this commit.
+        rulebook::hold(conn).await?;
+        let version = rulebook::version(conn).await?;
+        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
+        let keys =
+            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
+        let keys: BTreeSet<(String, String)> = keys.collect();
+        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
         Ok(Self {
             stubs,
-            hashes,
+            referred,
+            version,
             pairs,
             listeners,
             keys,
@@ -261,10 +275,8 @@ impl Desk {
     /// Whether a reference's hash is that of its envelope. What is not known here, or none of the sender's, is not compared:
     /// an answer would tell strangers what is there.
     fn fits(&self, parcel: &Parcel, reference: &Reference) -> bool {
-        let Some((kept, hash)) = self.hashes.get(&reference.id) else { return true };
-        let speaker = parcel.speaker();
-        let party = kept.sender == speaker || (kept.is_handed_out() && kept.recipient == speaker);
-        !party || reference.hash.as_ref() == Some(hash)
+        let Some(known) = self.referred.get(&reference.id) else { return true };
+        !known.is_party(parcel.speaker()) || reference.hash.as_ref() == Some(&known.hash)
     }
 
     /// What is known of what a parcel answers.
@@ -321,19 +333,6 @@ impl Desk {
             self.fresh.push(pair);
         }
     }
-}
-
-async fn hashes(conn: &mut PgConnection, ids: &BTreeSet<&str>) -> Outcome<HashMap<String, (Kept, String)>> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let all = envelopes::load_all(conn, &ids.iter().copied().collect::<Vec<_>>()).await?;
-    all.into_iter()
-        .map(|(id, kept)| {
-            let hash = hash(&members(kept.body.as_bytes())?);
-            Ok((id, (kept, hash)))
-        })
-        .collect()
 }
 
 fn wrong_hash() -> Refusal {
