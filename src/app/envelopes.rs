@@ -94,9 +94,8 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
         judged.push(prepare(ctx, caller, &book, bytes).await.map(|prepared| {
-            let reply = prepared.get(1).map(|reply| reply.body.clone());
-            bundles.push(prepared);
-            reply
+            bundles.push(prepared.parcels);
+            prepared.reply
         }));
     }
     let mut receipts = post.hand_in(bundles).await.into_iter();
@@ -118,9 +117,23 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
     Ok(answers)
 }
 
+/// An envelope that may be handed in.
+struct Prepared {
+    /// It, and what stands or falls with it.
+    parcels: Vec<Parcel>,
+    /// The server's own answer, when it is the server that was asked.
+    reply: Option<String>,
+}
+
+impl From<Parcel> for Prepared {
+    fn from(parcel: Parcel) -> Self {
+        Self { parcels: vec![parcel], reply: None }
+    }
+}
+
 /// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
 /// it, if it is the server that was asked.
-async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
+async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
     let now = ctx.now();
     let settings = &ctx.settings.post;
@@ -162,12 +175,12 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     };
     if parcel.envelope.recipient != settings.entity {
         approvals::park(ctx, &mut parcel).await?;
-        return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
+        return Ok(redactions::instead(ctx, parcel, &passage.redact)?.into());
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
         let mut conn = ctx.pool.acquire().await?;
-        return Ok(vec![redactions::passed_back(ctx, &mut conn, book, parcel).await?]);
+        return Ok(redactions::passed_back(ctx, &mut conn, book, parcel).await?.into());
     }
     answered(ctx, caller, parcel).await
 }
@@ -209,20 +222,29 @@ pub(crate) async fn judged(
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.
-async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Vec<Parcel>> {
+async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prepared> {
     let entity = &ctx.settings.post.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
     let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
-    let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
-    reply.way = Way::Keep;
+    let write = |letter: letters::Letter<'_>| letter.write(ctx.now(), &*ctx.chance);
+    let reply = if answer.repeats {
+        let short = letters::Letter { payload: answers::without_envelope(letter.payload.clone()), ..letter.clone() };
+        Parcel::repeating(write(letter)?).or_else(|_too_much| Parcel::own(write(short)?))?
+    } else {
+        Parcel::own(write(letter)?)?
+    };
     let original = Original::of(&asked.envelope);
     asked.refutation = answer.refutation;
-    let mut parcels = vec![asked, reply];
-    for notice in answer.notices {
-        parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
+    let mut prepared = Prepared { parcels: vec![asked], reply: Some(reply.body.clone()) };
+    // What only repeats an envelope that is kept is told and not kept: asking costs next to nothing.
+    if !answer.repeats {
+        prepared.parcels.push(Parcel { way: Way::Keep, ..reply });
     }
-    Ok(parcels)
+    for notice in answer.notices {
+        prepared.parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
+    }
+    Ok(prepared)
 }
 
 async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {

@@ -15,7 +15,8 @@ use entente_core::envelopes::purposes::Pattern;
 use entente_core::envelopes::quotas::Rates;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::window::Window;
-use entente_core::envelopes::{Envelope, Priority, Warning, hash};
+use entente_core::envelopes::{Envelope, Priority, Warning, hash, read};
+use entente_core::refusal::Refusal;
 
 pub(crate) use self::batch::put;
 pub(crate) use self::push::push;
@@ -165,6 +166,17 @@ impl Parcel {
             refutation: None,
             envelope,
         })
+    }
+
+    /// As [`Self::own`], of a letter that repeats what others have written: what is more than anybody may send is
+    /// refused, because whoever gets it may be as strict as this server.
+    pub(crate) fn repeating(envelope: Envelope) -> Outcome<Self> {
+        let parcel = Self::own(envelope)?;
+        read(parcel.body.as_bytes()).map_err(|refusal| {
+            let message = format!("With what the gateway adds when it hands this on: {}", refusal.message);
+            Refusal { message, ..refusal }
+        })?;
+        Ok(parcel)
     }
 
     /// Who says what it says: of what the gateway made from an envelope, that one's sender.
