@@ -11,7 +11,7 @@ use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
-use entente_core::envelopes::{Envelope, EnvelopeType, Warning, hash, letters, policy, purposes, read};
+use entente_core::envelopes::{Envelope, EnvelopeType, Priority, Warning, hash, letters, policy, purposes, read};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
@@ -21,7 +21,7 @@ pub use self::threads::{Leaf, thread};
 use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
 use super::{
-    AppError, Caller, Ctx, Outcome, answers, approvals, envelope_keys, mailboxes, not_found, pairs,
+    AppError, Caller, Ctx, Outcome, answers, approvals, buses, envelope_keys, mailboxes, not_found, pairs,
     redactions, refutations,
 };
 
@@ -149,8 +149,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     }
     let (passage, misfit) = pass(ctx, book, &envelope, &verified).await?;
     let believed = passage.believed(envelope.priority);
-    let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
-    let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
+    let effective = admitted(ctx, caller, &envelope, believed).await?;
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
@@ -277,6 +276,20 @@ fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -
         envelope.sender
     );
     Err(Refusal::field(Code::FromMismatch, "from", "from_mismatch", message))
+}
+
+/// The priority that an envelope goes with: by what its sender, and the principal who sent it, have sent lately. What is sent
+/// to a channel counts for each who listens.
+async fn admitted(ctx: &Ctx, caller: &Caller, envelope: &Envelope, asked: Priority) -> Outcome<Priority> {
+    let (who, since_start) = ((caller.principal(), envelope.sender.as_str()), ctx.quotas.since_start());
+    let effective = ctx.quotas.admit(who, asked, since_start)?;
+    if envelope.is_broadcast() && ctx.quotas.counts_all() {
+        let bus = envelope.recipient.as_str();
+        let sizes = buses::sizes(&mut *ctx.pool.acquire().await?, &[bus]).await?;
+        let others = sizes.get(bus).map_or(0, |size| size.saturating_sub(1));
+        ctx.quotas.charge(who, u32::try_from(others).unwrap_or(u32::MAX), since_start);
+    }
+    Ok(effective)
 }
 
 /// Until when an answer counts (AEE §11.6), and whether that is sooner than was asked.
