@@ -5,7 +5,7 @@
 mod batch;
 mod push;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -22,7 +22,7 @@ pub(crate) use self::batch::put;
 pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::refutations::Refutation;
-use super::{AppError, Ctx, Outcome, is_rolled_back};
+use super::{AppError, Ctx, Outcome, buses, is_rolled_back};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -205,6 +205,26 @@ impl Deed for Posting {
         if known.len() > REMEMBERED {
             known.clear();
         }
+        let fans = match fans(&self.ctx, &bundles).await {
+            Ok(fans) => fans,
+            // Nothing was begun.
+            Err(failure) => {
+                return bundles.iter().map(|_| Err(AppError::Unavailable(failure.to_string()))).collect();
+            }
+        };
+        let (mut answers, mut rest) = (Vec::with_capacity(bundles.len()), bundles.as_slice());
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(stretch(rest, &fans));
+            answers.extend(self.some(known, some).await);
+            rest = later;
+        }
+        answers
+    }
+}
+
+impl Posting {
+    /// Takes in so many as one transaction may deliver.
+    async fn some(&self, known: &mut Known, bundles: &[Vec<Parcel>]) -> Vec<Outcome<Receipt>> {
         let sizes: Vec<usize> = bundles.iter().map(Vec::len).collect();
         let parcels: Vec<&Parcel> = bundles.iter().flatten().collect();
         match commit(&self.ctx, known, &parcels).await {
@@ -219,7 +239,7 @@ impl Deed for Posting {
                 // fails, the others do not.
                 tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
                 let mut answers = Vec::with_capacity(bundles.len());
-                for bundle in &bundles {
+                for bundle in bundles {
                     let alone = commit(&self.ctx, known, &bundle.iter().collect::<Vec<_>>()).await;
                     answers.push(
                         alone.and_then(|answers| answers.into_iter().next().unwrap_or_else(|| Err(lost()))),
@@ -229,6 +249,30 @@ impl Deed for Posting {
             }
         }
     }
+}
+
+/// Into how many mailboxes one transaction delivers, unless one envelope alone goes into more: it holds all of them.
+const DELIVERIES: usize = 2_000;
+
+/// How many listen to each channel that is written to.
+async fn fans(ctx: &Ctx, bundles: &[Vec<Parcel>]) -> Outcome<HashMap<String, usize>> {
+    let all = bundles.iter().flatten().filter(|parcel| parcel.envelope.is_broadcast());
+    let buses: BTreeSet<&str> = all.map(|parcel| parcel.envelope.recipient.as_str()).collect();
+    if buses.is_empty() {
+        return Ok(HashMap::new());
+    }
+    buses::sizes(&mut *ctx.pool.acquire().await?, &buses.into_iter().collect::<Vec<_>>()).await
+}
+
+/// How many of these bundles make a transaction: one at least.
+fn stretch(bundles: &[Vec<Parcel>], fans: &HashMap<String, usize>) -> usize {
+    let mut deliveries = 0;
+    let fits = |bundle: &&Vec<Parcel>| {
+        let fan = |parcel: &Parcel| fans.get(&parcel.envelope.recipient).copied().unwrap_or(1);
+        deliveries += bundle.iter().map(fan).sum::<usize>();
+        deliveries <= DELIVERIES
+    };
+    bundles.iter().take_while(fits).count().max(1)
 }
 
 /// The answer to the first of each bundle.

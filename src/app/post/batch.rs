@@ -80,8 +80,11 @@ pub(crate) async fn put(
         .collect();
     envelopes::insert(conn, &rows).await?;
     mailboxes::put(conn, &desk.items).await?;
+    let places: HashMap<&str, usize> =
+        rows.iter().enumerate().map(|(at, (_, receipt))| (receipt.id.as_str(), at)).collect();
     let kept = |id: &str| {
-        rows.iter().find(|(_, receipt)| receipt.id == id).map(|(parcel, said)| Kept::of(parcel, said))
+        let (parcel, said) = rows.get(*places.get(id)?)?;
+        Some(Kept::of(parcel, said))
     };
     let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
