@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Kept as Bridge;
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried, Found};
+use super::rows::{self, Carried, Found, Source};
 use crate::app::envelopes::{self, Kept};
 use crate::app::sends::Command;
 use crate::app::visits::home;
@@ -64,7 +64,7 @@ async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &K
         Err(failure) => return Err(failure),
     };
     let mut tx = ctx.pool.begin().await?;
-    let (bridge, source, at_time) = (&carrier.kept.name, &letter.id, ctx.now());
+    let (bridge, source, at_time) = (&carrier.kept.name, Source::Letter(&letter.id), ctx.now());
     rows::carried(&mut tx, &Carried { bridge, source, target: &target, at: at_time, job: None }).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;
