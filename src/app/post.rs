@@ -18,7 +18,7 @@ use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning, hash, read};
 use entente_core::refusal::Refusal;
 
-pub(crate) use self::batch::put;
+pub(crate) use self::batch::{put, put_beside};
 pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::refutations::Refutation;
@@ -299,11 +299,6 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Ve
         }
     };
     put.announce(ctx);
-    for (parcel, answer) in parcels.iter().zip(&put.answers) {
-        if answer.is_ok() {
-            note("taken in", &parcel.envelope);
-        }
-    }
     Ok(put.answers)
 }
 
@@ -322,16 +317,21 @@ pub(crate) struct Put {
     pub touched: Vec<String>,
     /// Whether something of it is to be sent to somebody.
     pub pushed: bool,
+    /// What is written down of it (AEE §6.8), and as what.
+    pub noted: Vec<(&'static str, Envelope)>,
 }
 
 impl Put {
-    /// Wakes whoever waits at the mailboxes, and who sends. After the commit.
+    /// Wakes whoever waits at the mailboxes, and who sends, and writes down what went on. After the commit.
     pub fn announce(&self, ctx: &Ctx) {
         for entity in &self.touched {
             ctx.feed.ring(Touch::Mailbox(entity.clone()));
         }
         if self.pushed {
             ctx.webhooks.wake();
+        }
+        for (what, envelope) in &self.noted {
+            note(what, envelope);
         }
     }
 }
