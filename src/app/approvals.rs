@@ -189,8 +189,11 @@ async fn hand_out(
     let items: Vec<Item> = respondents.iter().map(item).collect();
     mailboxes::put(conn, &items).await?;
     let pushed = post::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
+    if envelope.is_broadcast() {
+        envelopes::agreed(conn, &task.id).await?;
+    }
     let touched = respondents.into_iter().map(str::to_owned).collect();
-    Ok(Put { answers: Vec::new(), touched, pushed })
+    Ok(Put { answers: Vec::new(), touched, pushed, noted: vec![("handed out", envelope)] })
 }
 
 /// The gateway's own error to who asked.

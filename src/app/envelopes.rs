@@ -16,7 +16,7 @@ use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
 pub use self::rows::Kept;
-pub(crate) use self::rows::{Referred, Stub, insert, load, load_all, referred, stubs};
+pub(crate) use self::rows::{Referred, agreed, Stub, insert, load, load_all, referred, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
@@ -79,8 +79,8 @@ pub async fn accept_all(
         }
     }
     for (bytes, answer) in all.iter().zip(&answers) {
-        if let Err(failure) = answer {
-            note_refusal(bytes, failure);
+        if let Err(AppError::Refused(refusal)) = answer {
+            note_refusal(bytes, refusal);
         }
     }
     Ok(answers)
@@ -212,7 +212,6 @@ pub(crate) async fn judged(
     warnings.extend(misfit);
     let effective = passage.believed(parcel.effective);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    note("carried", envelope);
     let parcel = Parcel { effective, warnings, ..parcel };
     if parcel.envelope.recipient == ctx.settings.post.entity {
         return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
@@ -314,8 +313,8 @@ pub(crate) fn note(what: &str, envelope: &Envelope) {
 /// Letters of a member that are written down of an envelope that was refused: it may be anything.
 const NOTED: usize = 200;
 
-fn note_refusal(bytes: &[u8], failure: &AppError) {
-    let AppError::Refused(refusal) = failure else { return };
+/// Writes down that an envelope was refused, whatever it is.
+pub(crate) fn note_refusal(bytes: &[u8], refusal: &Refusal) {
     let members = entente_core::envelopes::members(bytes).unwrap_or_default();
     let member = |name: &str| -> String {
         members

@@ -278,3 +278,31 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     send("envelope-7").await.refused(403, "intent_not_allowed");
     world.end().await;
 }
+
+#[tokio::test]
+async fn what_is_fetched_is_told_within_the_limits_and_not_kept_twice() {
+    let (world, ada, bob) = two().await;
+    let mut deep = json!(1);
+    for _ in 0..61 {
+        deep = json!([deep]);
+    }
+    let large = json!("x".repeat(262_144 - 400));
+    for (id, said, whole) in [
+        ("envelope-small", json!("a word"), true),
+        ("envelope-large", large, false),
+        ("envelope-deep", deep, false),
+    ] {
+        let task = with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "payload": { "said": said } }));
+        ada.post("/aee/envelopes", task.clone()).await.is(202);
+        let ask = json!({ "intent": "aee.context.fetch", "payload": { "id": id } });
+        let ask = with(letter(&world, &format!("fetch-{id}"), ("agent.bob", SERVER)), ask);
+        let reply = bob.post("/aee/envelopes", ask).await.is(200)["reply"].clone();
+        envelopes::read(reply.to_string().as_bytes()).unwrap();
+        let told = &reply["payload"];
+        assert_eq!((&told["found"], &told["hash"]), (&json!(true), &json!(envelopes::hash(task.as_object().unwrap()))));
+        assert_eq!((told["envelope"] == task, told["omitted"].is_null()), (whole, whole), "{id}");
+        let again = format!("/aee/envelopes/{}", reply["id"].as_str().unwrap());
+        bob.get(&again).await.refused(404, "not_found");
+    }
+    world.end().await;
+}
