@@ -184,7 +184,8 @@ async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
 pub(super) fn without_envelope(mut payload: Value) -> Value {
     if let Value::Object(members) = &mut payload {
         members.remove("envelope");
-        let read = "It and what is around it are more than one envelope may be: GET /api/v1/aee/envelopes/{id}.";
+        let read =
+            "It and what is around it are more than one envelope may be: GET /api/v1/aee/envelopes/{id}.";
         members.insert("omitted".to_owned(), json!({ "member": "envelope", "message": read }));
     }
     payload

@@ -11,12 +11,14 @@ use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
-use entente_core::envelopes::{Envelope, EnvelopeType, Priority, Warning, hash, letters, policy, purposes, read};
+use entente_core::envelopes::{
+    Envelope, EnvelopeType, Priority, Warning, hash, letters, policy, purposes, read,
+};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
 pub use self::rows::Kept;
-pub(crate) use self::rows::{Referred, agreed, Stub, insert, load, load_all, referred, stubs};
+pub(crate) use self::rows::{Referred, Stub, agreed, insert, load, load_all, referred, stubs};
 pub use self::threads::{Leaf, thread};
 use super::post::{Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
@@ -227,7 +229,8 @@ async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prep
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
     let write = |letter: letters::Letter<'_>| letter.write(ctx.now(), &*ctx.chance);
     let reply = if answer.repeats {
-        let short = letters::Letter { payload: answers::without_envelope(letter.payload.clone()), ..letter.clone() };
+        let short =
+            letters::Letter { payload: answers::without_envelope(letter.payload.clone()), ..letter.clone() };
         Parcel::repeating(write(letter)?).or_else(|_too_much| Parcel::own(write(short)?))?
     } else {
         Parcel::own(write(letter)?)?

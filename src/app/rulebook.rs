@@ -220,10 +220,7 @@ pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
 }
 
 /// Everything that was published, and what of the protocol's own was not. What is known already is not read again.
-fn compile(
-    published: Vec<schemas::Change>,
-    before: Option<&Rulebook>,
-) -> HashMap<String, Vec<Entry>> {
+fn compile(published: Vec<schemas::Change>, before: Option<&Rulebook>) -> HashMap<String, Vec<Entry>> {
     let mut book: HashMap<String, Vec<Entry>> = HashMap::new();
     let own = PROTOCOL.iter().map(|(purpose, kind, text)| {
         let subject = Subject { purpose: (*purpose).to_owned(), kind: *kind };

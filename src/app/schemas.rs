@@ -136,7 +136,8 @@ fn require_owner(caller: &Caller, published: &Published) -> Outcome<()> {
         return Ok(());
     }
     if published.strictness == Strictness::Enforce {
-        let message = "An admin has this schema enforced: what changes it decides which envelopes pass. Ask an admin.";
+        let message =
+            "An admin has this schema enforced: what changes it decides which envelopes pass. Ask an admin.";
         return Err(refuse(Code::Forbidden, message));
     }
     let owner = published.updated.as_ref().map(|(owner, _)| owner.as_str());

@@ -64,8 +64,7 @@ struct ThreadBody {
 #[get("/aee/threads/{corr}")]
 async fn get_thread(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let limit = query.number("limit", PAGE, 1, PAGE)?;
-    let (leaves, next_cursor) =
-        thread(&doors.ctx, &asker.caller, &path, query.text("cursor"), limit).await?;
+    let (leaves, next_cursor) = thread(&doors.ctx, &asker.caller, &path, query.text("cursor"), limit).await?;
     let mut envelopes = Vec::with_capacity(leaves.len());
     for leaf in leaves {
         let pairs = leaf.pairs.into_iter().map(|(respondent, status)| PairBody { respondent, status });

@@ -292,14 +292,18 @@ async fn what_is_fetched_is_told_within_the_limits_and_not_kept_twice() {
         ("envelope-large", large, false),
         ("envelope-deep", deep, false),
     ] {
-        let task = with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "payload": { "said": said } }));
+        let task =
+            with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "payload": { "said": said } }));
         ada.post("/aee/envelopes", task.clone()).await.is(202);
         let ask = json!({ "intent": "aee.context.fetch", "payload": { "id": id } });
         let ask = with(letter(&world, &format!("fetch-{id}"), ("agent.bob", SERVER)), ask);
         let reply = bob.post("/aee/envelopes", ask).await.is(200)["reply"].clone();
         envelopes::read(reply.to_string().as_bytes()).unwrap();
         let told = &reply["payload"];
-        assert_eq!((&told["found"], &told["hash"]), (&json!(true), &json!(envelopes::hash(task.as_object().unwrap()))));
+        assert_eq!(
+            (&told["found"], &told["hash"]),
+            (&json!(true), &json!(envelopes::hash(task.as_object().unwrap())))
+        );
         assert_eq!((told["envelope"] == task, told["omitted"].is_null()), (whole, whole), "{id}");
         let again = format!("/aee/envelopes/{}", reply["id"].as_str().unwrap());
         bob.get(&again).await.refused(404, "not_found");

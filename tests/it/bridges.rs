@@ -296,7 +296,8 @@ async fn a_tasks_id_may_look_like_an_event_of_a_job() {
 async fn a_refusal_locks_both_mailboxes_in_the_order_of_everybody() {
     let (world, _ada, _bob) = two().await;
     let zoe = world.agent("agent.zoe").await;
-    let bridge = json!({ "kind": "jobs", "entity": "agent.bob", "intents": ["ops.**"], "agent": "nobody@1.0.0" });
+    let bridge =
+        json!({ "kind": "jobs", "entity": "agent.bob", "intents": ["ops.**"], "agent": "nobody@1.0.0" });
     world.admin().await.put("/aee/bridges/ops", bridge).await.ok();
     zoe.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.zoe", "agent.bob"))).await.is(202);
     world.any().put("/aee/mailboxes/agent.zoe", json!({})).await.ok();

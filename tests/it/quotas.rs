@@ -26,7 +26,11 @@ fn one_senders_flood_costs_the_others_nothing() {
         (0..7).map(|_| quotas.admit(("agent.flood", "agent.flood"), Urgent, second(1)).unwrap()).collect();
     assert_eq!(went, [Urgent, Urgent, High, High, High, Normal, Normal]);
     assert_eq!(quotas.admit(("agent.calm", "agent.calm"), Urgent, second(1)), Ok(Urgent));
-    assert_eq!(quotas.admit(("agent.flood", "agent.flood"), Urgent, second(31)), Ok(Urgent), "half a minute is one of two");
+    assert_eq!(
+        quotas.admit(("agent.flood", "agent.flood"), Urgent, second(31)),
+        Ok(Urgent),
+        "half a minute is one of two"
+    );
     assert_eq!(quotas.admit(("agent.flood", "agent.flood"), Urgent, second(31)), Ok(High));
 }
 
@@ -47,7 +51,8 @@ fn who_is_over_the_total_is_told_when_to_come_back() {
 fn names_of_ones_own_invention_have_no_more_than_their_principal() {
     use Priority::{High, Normal, Urgent};
     let quotas = quotas(1, 1, 0);
-    let invented = |n: usize| quotas.admit(("service.any", &format!("agent.{n}")), Urgent, second(1)).unwrap();
+    let invented =
+        |n: usize| quotas.admit(("service.any", &format!("agent.{n}")), Urgent, second(1)).unwrap();
     let went: Vec<Priority> = (0..21).map(invented).collect();
     assert_eq!(went[..10], [Urgent; 10], "ten times what one sender has");
     assert_eq!((&went[10..20], went[20]), (&[High; 10][..], Normal));
@@ -89,7 +94,10 @@ fn memory_is_bounded_and_the_busiest_are_the_last_to_be_forgotten() {
         quotas.admit(("any", &format!("later.{n}")), Priority::Urgent, second(100)).unwrap();
     }
     assert!(quotas.remembered() <= 20_000);
-    assert_eq!(quotas.admit(("agent.flood", "agent.flood"), Priority::Urgent, second(100)), Ok(Priority::Urgent));
+    assert_eq!(
+        quotas.admit(("agent.flood", "agent.flood"), Priority::Urgent, second(100)),
+        Ok(Priority::Urgent)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,8 @@ use entente_core::traces::Trace;
 
 use super::answers::{admitted, parcel};
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried, Found, Source};
+use super::finds::{self, Found};
+use super::rows::{self, Carried, Source};
 use crate::app::envelopes::{self, Kept};
 use crate::app::jobs::{self, Canceller, Origin};
 use crate::app::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
@@ -24,7 +25,7 @@ use crate::app::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
 pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
     let mut conn = carrier.ctx.pool.acquire().await?;
     let from = carrier.kept.place.number;
-    let found = rows::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
+    let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let letters = envelopes::load_all(&mut conn, &ids).await?;
     let made = rows::made(&mut conn, &ids).await?;

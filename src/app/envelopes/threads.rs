@@ -106,9 +106,8 @@ pub async fn thread(
     let now = ctx.now();
     for leaf in &mut leaves {
         let all = caller.has(Scope::Admin) || speaks_for(caller, &leaf.envelope.sender);
-        let own = |pair: &&Pair| {
-            pair.task_id == leaf.envelope.id && (all || speaks_for(caller, &pair.respondent))
-        };
+        let own =
+            |pair: &&Pair| pair.task_id == leaf.envelope.id && (all || speaks_for(caller, &pair.respondent));
         let status = |pair: &Pair| (pair.respondent.clone(), pair.status_at(now));
         leaf.pairs = pairs.iter().filter(own).map(status).collect();
     }

@@ -184,6 +184,9 @@ async fn a_batch_to_many_is_taken_in_as_several() {
     world.pass(2).await;
     while world.sweep().await > 0 {}
     let told = ada.get("/aee/mailboxes/agent.ada?limit=1").await.ok();
-    assert_eq!((&told["last_seq"], &told["items"][0]["envelope"]["intent"]), (&json!(4_206), &json!("ops.backup.check")));
+    assert_eq!(
+        (&told["last_seq"], &told["items"][0]["envelope"]["intent"]),
+        (&json!(4_206), &json!("ops.backup.check"))
+    );
     world.end().await;
 }

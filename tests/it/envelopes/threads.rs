@@ -27,7 +27,10 @@ async fn what_a_stranger_writes_under_a_threads_name_hides_nothing() {
         ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     let all = bob.get("/aee/threads/thread-00000001").await.ok();
-    assert_eq!((ids(&all), &all["next_cursor"]), (["1", "2", "3"].map(|n| format!("envelope-{n}")).to_vec(), &Value::Null));
+    assert_eq!(
+        (ids(&all), &all["next_cursor"]),
+        (["1", "2", "3"].map(|n| format!("envelope-{n}")).to_vec(), &Value::Null)
+    );
     // A page at a time it is the same.
     let first = ada.get("/aee/threads/thread-00000001?limit=2").await.ok();
     assert_eq!(ids(&first), ["envelope-1", "envelope-2"]);
