@@ -140,6 +140,12 @@ async fn an_envelope_is_fetched_by_its_parties_only() {
     }
     let wrong = json!({ "id": id, "hash": "sha256:a1b2c3" });
     assert_eq!(failed(&world, &one, "aee.context.fetch", wrong).await, "E_HASH_MISMATCH");
+    // Whoever hands in a task for another asks with that one's eyes, whatever it may see itself.
+    let for_another = Envelope {
+        sender: "agent.c".to_owned(),
+        ..envelope("task", "aee.context.fetch", json!({ "id": id, "hash": hash }))
+    };
+    assert_eq!(answer(world.ctx(), &one, SERVER, &for_another).await.unwrap().payload, none);
     let locator = format!("store://envelopes/{id}");
     assert_eq!(
         told(&world, &one, "aee.context.fetch", json!({ "id": id, "locator": locator })).await["found"],

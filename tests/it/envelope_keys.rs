@@ -8,6 +8,7 @@ use entente_core::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_core::envelopes::{Envelope, check};
 use entente_core::signatures::Signer;
 
+use crate::envelopes::letter;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::identities::key;
 
@@ -132,15 +133,24 @@ async fn a_revocation_counts_on_every_server_at_once() {
     let two = World::on(Setup::default(), one.database.clone()).await;
     let ada = one.agent("agent.ada").await;
     ada.post("/aee/keys", pair("one", &key(1))).await.is(201);
-    let letter = signed("agent.ada", "one", &private(&key(1)));
-    assert_eq!(judged(&two, &letter).await, Ok(()));
+    two.agent("agent.bob").await;
+    let through_two = two.agent("agent.ada").await;
+    let send = async |id: &str, kid: &str| {
+        let mut letter = letter(&two, id, ("agent.ada", "agent.bob")).as_object().unwrap().clone();
+        sign(&mut letter, kid, &private(&key(1))).unwrap();
+        through_two.post("/aee/envelopes", Value::from(letter)).await
+    };
+    assert_eq!(send("envelope-1", "one").await.is(202)["verified"]["kid"], "one");
     assert_eq!(counting(&two, "agent.ada", &["one"]).await, ["one"]);
     ada.delete("/aee/keys/one").await.is(200);
-    let refused = judged(&two, &letter).await.unwrap_err();
+    // That server remembers what the key is, and asks whether it counts.
+    let refused = send("envelope-2", "one").await;
+    refused.refused(401, "bad_signature");
     assert!(counting(&two, "agent.ada", &["one"]).await.is_empty());
     // Word for word what is said of a key that never was.
-    let unknown = signed("agent.ada", "never", &private(&key(1)));
-    assert_eq!(judged(&two, &unknown).await, Err(refused));
+    let unknown = send("envelope-3", "never").await;
+    unknown.refused(401, "bad_signature");
+    assert_eq!(unknown.json()["message"], refused.json()["message"]);
     two.server.stop().await;
     one.end().await;
 }

@@ -109,6 +109,17 @@ async fn a_mailbox_is_followed_and_resumed_without_gap_or_repetition() {
     for n in 3..=150 {
         assert_eq!(resumed.next().await.data["seq"], n);
     }
+    // A key that is revoked hears nothing more, however much there is to hear.
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": "agent.bob", "kind": "agent" })).await;
+    let made = admin.post("/principals/agent.bob/keys", json!({})).await.is(201);
+    let lent = world.client(made["key"].as_str().unwrap());
+    let mut stream = Sse::resume(&lent, "/aee/stream?entity=agent.bob", Some("150")).await;
+    ada.post("/aee/envelopes", task(151)).await.is(202);
+    assert_eq!(stream.next().await.data["seq"], 151);
+    admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await.ok();
+    ada.post("/aee/envelopes", task(152)).await.is(202);
+    assert_eq!(stream.try_next().await, None, "heard after the end");
     let refused = Sse::refused(&ada, "/aee/stream?entity=agent.bob").await;
     refused.refused(404, "not_found");
     world.end().await;

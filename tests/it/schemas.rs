@@ -1,6 +1,6 @@
 //! Schemas of payloads (AEE §6.4, §9.3): published, read back, taken back, and what they say of a payload.
 
-use entente::app::rulebook;
+use entente::app::{AppError, rulebook};
 use entente_core::envelopes::Warning;
 use entente_core::refusal::Code;
 
@@ -112,7 +112,13 @@ async fn a_payload_is_judged_by_the_schema_of_its_type() {
     let bad = envelope("task", "ops.backup.check", json!({ "cluster": 1 }));
     let good = envelope("task", "ops.backup.check", json!({ "cluster": "x" }));
     let result = envelope("result", "ops.backup.check", json!({ "cluster": 1 }));
-    let fits = async |envelope| rulebook::latest(world.ctx()).await.unwrap().fits(envelope);
+    let fits = async |envelope| {
+        let book = rulebook::latest(world.ctx()).await.unwrap();
+        book.fits(world.ctx(), envelope).await.map_err(|failure| match failure {
+            AppError::Refused(refusal) => refusal,
+            failure => panic!("{failure}"),
+        })
+    };
     assert_eq!(fits(&bad).await, Ok(None));
     publish(&admin, "off").await;
     assert_eq!(fits(&bad).await, Ok(None));
