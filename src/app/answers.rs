@@ -9,12 +9,10 @@ use entente_core::envelopes::letters::{Letter, failure};
 use entente_core::envelopes::policy::RULES;
 use entente_core::envelopes::purposes::{CORE, in_space};
 use entente_core::envelopes::schemas::{PROTOCOL, SCHEMA_BYTES, SCHEMAS, Schema, Subject};
-use entente_core::envelopes::{
-    ENVELOPE_BYTES, Envelope, EnvelopeType, Priority, VERSION, hash, is_bus, members,
-};
+use entente_core::envelopes::{ENVELOPE_BYTES, Envelope, EnvelopeType, Priority, VERSION, hash, is_bus};
 use entente_core::limits::{JSON_DEPTH, TEXT_BYTES};
 use entente_core::refusal::FieldError;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::envelopes::{self, Kept};
@@ -47,18 +45,19 @@ pub struct Answer {
     pub payload: Value,
     /// What others have to hear of it, to be handed in with the task.
     pub notices: Vec<Envelope>,
-    /// What is rejected by it: kept with the task, or not at all.
-    pub refutes: Option<Refutation>,
+    /// What the task rejects, to be kept with it.
+    pub refutation: Option<Refutation>,
+    /// Whether it repeats what is kept: then it is not kept itself.
+    pub repeats: bool,
 }
 
 impl Answer {
     fn result(payload: Value) -> Self {
-        Self { kind: EnvelopeType::Result, payload, notices: Vec::new(), refutes: None }
+        Self { kind: EnvelopeType::Result, payload, notices: Vec::new(), refutation: None, repeats: false }
     }
 
     fn error(code: &str, message: &str) -> Self {
-        let payload = failure(code, message, false);
-        Self { kind: EnvelopeType::Error, payload, notices: Vec::new(), refutes: None }
+        Self { kind: EnvelopeType::Error, ..Self::result(failure(code, message, false)) }
     }
 }
 
@@ -170,15 +169,26 @@ async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
     if text("corr").is_some_and(|corr| corr != seen.corr) || text("locator").is_some_and(|at| at != locator) {
         return Ok(missing);
     }
-    let members = members(seen.body.as_bytes())?;
+    // Without the limits of the door: what is kept is handed out, however large it has become.
+    let members: Map<String, Value> = serde_json::from_str(&seen.body)?;
     let hash = hash(&members);
     if text("hash").is_some_and(|given| given != hash) {
         let message = "The envelope is there, and its hash is another one. Do not rely on the reference.";
         return Ok(Answer::error("E_HASH_MISMATCH", message));
     }
-    Ok(Answer::result(
-        json!({ "found": true, "id": id, "locator": locator, "hash": hash, "envelope": members }),
-    ))
+    let found = json!({ "found": true, "id": id, "locator": locator, "hash": hash, "envelope": members });
+    Ok(Answer { repeats: true, ..Answer::result(found) })
+}
+
+/// What is said of an envelope that no other one can carry.
+pub(super) fn without_envelope(mut payload: Value) -> Value {
+    if let Value::Object(members) = &mut payload {
+        members.remove("envelope");
+        let read =
+            "It and what is around it are more than one envelope may be: GET /api/v1/aee/envelopes/{id}.";
+        members.insert("omitted".to_owned(), json!({ "member": "envelope", "message": read }));
+    }
+    payload
 }
 
 async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> Outcome<Answer> {
@@ -191,13 +201,14 @@ async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> O
     let Some(seen) = seen(ctx, asked, id).await? else {
         return Ok(Answer::result(json!({ "acknowledged": false })));
     };
-    let mut answer = Answer::result(json!({ "acknowledged": true }));
-    answer.refutes = Some(Refutation {
+    let refutation = Refutation {
         envelope_id: id.to_owned(),
         entity: asked.sender.clone(),
         reason: reason.to_owned(),
         at: ctx.now(),
-    });
+    };
+    let acknowledged = Answer::result(json!({ "acknowledged": true }));
+    let mut answer = Answer { refutation: Some(refutation), ..acknowledged };
     if seen.sender == entity || seen.sender == asked.sender || is_bus(&seen.sender) {
         return Ok(answer);
     }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
 use entente_core::envelopes::pairing::{Pair, PairStatus};
@@ -61,6 +62,9 @@ pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
     };
     if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
         parcel.way = Way::Hold;
+        // What nobody decides about ends some day too (AEE §11.6).
+        let most = TimeDelta::from_std(ctx.settings.post.max_timeout).unwrap_or(TimeDelta::MAX);
+        parcel.deadline = parcel.deadline.or_else(|| ctx.now().checked_add_signed(most));
     }
     Ok(())
 }
@@ -69,22 +73,36 @@ fn require_person(ctx: &Ctx, caller: &Caller) -> Result<(), Refusal> {
     law::require_person(caller.principal(), caller.grant.kind, ctx.settings.post.approver.as_deref())
 }
 
-/// The tasks that wait for somebody like the caller, the oldest first: not its own.
+/// The tasks that wait for somebody like the caller, not its own: one of each principal, the oldest first, then a second of
+/// each, and so on, so that nobody's flood hides what others ask for. `after`: from there on, a task that was in the list.
 ///
 /// # Errors
 /// The caller is none whom anybody would ask.
-pub async fn waiting(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Waiting>> {
+pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Waiting>> {
     caller.require(Scope::MailRead)?;
     require_person(ctx, caller)?;
     let mut conn = ctx.pool.acquire().await?;
     let ids = sqlx::query_scalar!(
         "-- approvals::waiting
-         SELECT p.task_id FROM aee_pairs p JOIN aee_envelopes e ON e.id = p.task_id
-         WHERE p.status = 'held' AND (p.deadline IS NULL OR p.deadline > $1)
-           AND e.sender <> $2 AND e.principal_id IS DISTINCT FROM $2
-         GROUP BY p.created_at, p.task_id ORDER BY p.created_at, p.task_id LIMIT $3",
+         WITH waiting AS (
+             SELECT DISTINCT p.task_id, p.created_at, coalesce(e.principal_id, e.sender) AS who
+             FROM aee_pairs p JOIN aee_envelopes e ON e.id = p.task_id
+             WHERE p.status = 'held' AND (p.deadline IS NULL OR p.deadline > $1)
+               AND e.sender <> $2 AND e.principal_id IS DISTINCT FROM $2),
+         turns AS (
+             SELECT task_id, created_at, row_number() OVER (PARTITION BY who ORDER BY created_at, task_id) AS turn
+             FROM waiting),
+         place AS (
+             SELECT a.id AS task_id, a.received_at AS created_at, (
+                 SELECT count(*) + 1 FROM waiting w WHERE w.who = coalesce(a.principal_id, a.sender)
+                   AND (w.created_at, w.task_id) < (a.received_at, a.id)) AS turn
+             FROM aee_envelopes a WHERE a.id = $3)
+         SELECT t.task_id FROM turns t LEFT JOIN place p ON true
+         WHERE p.task_id IS NULL OR (t.turn, t.created_at, t.task_id) > (p.turn, p.created_at, p.task_id)
+         ORDER BY t.turn, t.created_at, t.task_id LIMIT $4",
         ctx.now(),
         caller.principal(),
+        after,
         i64::from(limit)
     )
     .fetch_all(&mut *conn)
@@ -200,8 +218,14 @@ async fn hand_out(
     mailboxes::put(conn, &items).await?;
     let pushed = post::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
     let put = post::put(ctx, conn, &mut HashSet::new(), &made, now).await?;
+    if envelope.is_broadcast() {
+        envelopes::agreed(conn, &task.id).await?;
+    }
     let own = items.into_iter().map(|item| item.entity);
-    Ok(Put { answers: Vec::new(), touched: own.chain(put.touched).collect(), pushed: pushed || put.pushed })
+    let mut noted = put.noted;
+    noted.push(("handed out", envelope));
+    let touched = own.chain(put.touched).collect();
+    Ok(Put { answers: Vec::new(), touched, pushed: pushed || put.pushed, noted })
 }
 
 /// The gateway's own error to who asked.

@@ -12,18 +12,20 @@ use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::signing::Sig;
-use entente_core::envelopes::{Envelope, EnvelopeType, Warning, hash, letters, policy, purposes, read};
+use entente_core::envelopes::{
+    Envelope, EnvelopeType, Priority, Warning, hash, letters, policy, purposes, read,
+};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
 pub use self::rows::Kept;
-pub(crate) use self::rows::{Referred, Stub, insert, load, load_all, referred, stubs};
+pub(crate) use self::rows::{Referred, Stub, agreed, insert, load, load_all, referred, stubs};
 pub use self::threads::{Leaf, thread};
 pub(crate) use self::untimed::remembered;
 use super::post::{self, Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
 use super::{
-    AppError, Caller, Ctx, Outcome, answers, approvals, envelope_keys, mailboxes, not_found, pairs,
+    AppError, Caller, Ctx, Outcome, answers, approvals, buses, envelope_keys, mailboxes, not_found, pairs,
     redactions, refutations,
 };
 
@@ -81,8 +83,8 @@ pub async fn accept_all(
         }
     }
     for (bytes, answer) in all.iter().zip(&answers) {
-        if let Err(failure) = answer {
-            note_refusal(bytes, failure);
+        if let Err(AppError::Refused(refusal)) = answer {
+            note_refusal(bytes, refusal);
         }
     }
     Ok(answers)
@@ -96,9 +98,8 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
         judged.push(prepare(ctx, caller, &book, bytes).await.map(|prepared| {
-            let reply = prepared.get(1).map(|reply| reply.body.clone());
-            bundles.push(prepared);
-            reply
+            bundles.push(prepared.parcels);
+            prepared.reply
         }));
     }
     let mut receipts = post.hand_in(bundles).await.into_iter();
@@ -120,9 +121,23 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
     Ok(answers)
 }
 
+/// An envelope that may be handed in.
+struct Prepared {
+    /// It, and what stands or falls with it.
+    parcels: Vec<Parcel>,
+    /// The server's own answer, when it is the server that was asked.
+    reply: Option<String>,
+}
+
+impl From<Parcel> for Prepared {
+    fn from(parcel: Parcel) -> Self {
+        Self { parcels: vec![parcel], reply: None }
+    }
+}
+
 /// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
 /// it, if it is the server that was asked.
-async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
+async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
     let now = ctx.now();
     let settings = &ctx.settings.post;
@@ -138,8 +153,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     }
     let (passage, misfit) = pass(ctx, book, &envelope, &verified).await?;
     let believed = passage.believed(envelope.priority);
-    let since_start = (now - Timestamp::UNIX_EPOCH).to_std().unwrap_or_default();
-    let effective = ctx.quotas.admit(&envelope.sender, believed, since_start)?;
+    let effective = admitted(ctx, caller, &envelope, believed).await?;
     let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
@@ -159,17 +173,17 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         original: None,
         way: Way::Deliver,
         made: None,
-        refutes: None,
+        refutation: None,
         envelope,
     };
     if parcel.envelope.recipient != settings.entity {
         approvals::park(ctx, &mut parcel).await?;
-        return Ok(vec![redactions::instead(ctx, parcel, &passage.redact)?]);
+        return Ok(redactions::instead(ctx, parcel, &passage.redact)?.into());
     }
     parcel.way = Way::Keep;
     if parcel.envelope.kind != EnvelopeType::Task {
         let mut conn = ctx.pool.acquire().await?;
-        return Ok(vec![redactions::passed_back(ctx, &mut conn, book, parcel).await?]);
+        return Ok(redactions::passed_back(ctx, &mut conn, book, parcel).await?.into());
     }
     answered(ctx, caller, parcel).await
 }
@@ -208,20 +222,30 @@ pub(crate) async fn judged(
 }
 
 /// A task for the server with its answer, and with what others have to hear of it.
-async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Vec<Parcel>> {
+async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prepared> {
     let entity = &ctx.settings.post.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
     let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
-    let mut reply = Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?;
-    reply.way = Way::Keep;
+    let write = |letter: letters::Letter<'_>| letter.write(ctx.now(), &*ctx.chance);
+    let reply = if answer.repeats {
+        let short =
+            letters::Letter { payload: answers::without_envelope(letter.payload.clone()), ..letter.clone() };
+        Parcel::repeating(write(letter)?).or_else(|_too_much| Parcel::own(write(short)?))?
+    } else {
+        Parcel::own(write(letter)?)?
+    };
     let original = Original::of(&asked.envelope);
-    asked.refutes = answer.refutes;
-    let mut parcels = vec![asked, reply];
-    for notice in answer.notices {
-        parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
+    asked.refutation = answer.refutation;
+    let mut prepared = Prepared { parcels: vec![asked], reply: Some(reply.body.clone()) };
+    // What only repeats an envelope that is kept is told and not kept: asking costs next to nothing.
+    if !answer.repeats {
+        prepared.parcels.push(Parcel { way: Way::Keep, ..reply });
     }
-    Ok(parcels)
+    for notice in answer.notices {
+        prepared.parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
+    }
+    Ok(prepared)
 }
 
 async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
@@ -256,6 +280,20 @@ fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -
     Err(Refusal::field(Code::FromMismatch, "from", "from_mismatch", message))
 }
 
+/// The priority that an envelope goes with: by what its sender, and the principal who sent it, have sent lately. What is sent
+/// to a channel counts for each who listens.
+async fn admitted(ctx: &Ctx, caller: &Caller, envelope: &Envelope, asked: Priority) -> Outcome<Priority> {
+    let (who, since_start) = ((caller.principal(), envelope.sender.as_str()), ctx.quotas.since_start());
+    let effective = ctx.quotas.admit(who, asked, since_start)?;
+    if envelope.is_broadcast() && ctx.quotas.counts_all() {
+        let bus = envelope.recipient.as_str();
+        let sizes = buses::sizes(&mut *ctx.pool.acquire().await?, &[bus]).await?;
+        let others = sizes.get(bus).map_or(0, |size| size.saturating_sub(1));
+        ctx.quotas.charge(who, u32::try_from(others).unwrap_or(u32::MAX), since_start);
+    }
+    Ok(effective)
+}
+
 /// Until when an answer counts (AEE §11.6), and whether that is sooner than was asked.
 fn deadline(envelope: &Envelope, most: std::time::Duration, now: Timestamp) -> (Option<Timestamp>, bool) {
     let asked = envelope.requires.timeout_ms.filter(|_| envelope.kind == EnvelopeType::Task);
@@ -278,8 +316,8 @@ pub(crate) fn note(what: &str, envelope: &Envelope) {
 /// Letters of a member that are written down of an envelope that was refused: it may be anything.
 const NOTED: usize = 200;
 
-fn note_refusal(bytes: &[u8], failure: &AppError) {
-    let AppError::Refused(refusal) = failure else { return };
+/// Writes down that an envelope was refused, whatever it is.
+pub(crate) fn note_refusal(bytes: &[u8], refusal: &Refusal) {
     let members = entente_core::envelopes::members(bytes).unwrap_or_default();
     let member = |name: &str| -> String {
         members

@@ -6,8 +6,7 @@ mod batch;
 mod links;
 mod push;
 
-use std::borrow::Borrow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -17,14 +16,15 @@ use entente_core::envelopes::purposes::Pattern;
 use entente_core::envelopes::quotas::Rates;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::window::Window;
-use entente_core::envelopes::{Envelope, Priority, Warning, hash};
+use entente_core::envelopes::{Envelope, Priority, Warning, hash, read};
+use entente_core::refusal::Refusal;
 
-pub(crate) use self::batch::put;
+pub(crate) use self::batch::{put, put_beside};
 pub(crate) use self::links::passage;
 pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::refutations::Refutation;
-use super::{AppError, Ctx, Outcome, is_rolled_back};
+use super::{AppError, Ctx, Outcome, buses, is_rolled_back};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -106,8 +106,8 @@ pub struct Parcel {
     pub way: Way,
     /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
     pub made: Option<Box<Parcel>>,
-    /// What it rejects: kept with it, in one transaction, or not at all.
-    pub refutes: Option<Refutation>,
+    /// What it rejects, which counts once it is taken in.
+    pub refutation: Option<Refutation>,
     /// The version of the rulebook that it was judged by; none for what is judged by nobody's rules.
     pub judged: Option<i64>,
     /// SHA-256 of the text it came in.
@@ -168,9 +168,20 @@ impl Parcel {
             original: None,
             way: Way::Deliver,
             made: None,
-            refutes: None,
+            refutation: None,
             envelope,
         })
+    }
+
+    /// As [`Self::own`], of a letter that repeats what others have written: what is more than anybody may send is
+    /// refused, because whoever gets it may be as strict as this server.
+    pub(crate) fn repeating(envelope: Envelope) -> Outcome<Self> {
+        let parcel = Self::own(envelope)?;
+        read(parcel.body.as_bytes()).map_err(|refusal| {
+            let message = format!("With what the gateway adds when it hands this on: {}", refusal.message);
+            Refusal { message, ..refusal }
+        })?;
+        Ok(parcel)
     }
 
     /// Who says what it says: of what the gateway made from an envelope, that one's sender.
@@ -204,6 +215,26 @@ impl Deed for Posting {
         if known.len() > REMEMBERED {
             known.clear();
         }
+        let fans = match fans(&self.ctx, &bundles).await {
+            Ok(fans) => fans,
+            // Nothing was begun.
+            Err(failure) => {
+                return bundles.iter().map(|_| Err(AppError::Unavailable(failure.to_string()))).collect();
+            }
+        };
+        let (mut answers, mut rest) = (Vec::with_capacity(bundles.len()), bundles.as_slice());
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(stretch(rest, &fans));
+            answers.extend(self.some(known, some).await);
+            rest = later;
+        }
+        answers
+    }
+}
+
+impl Posting {
+    /// Takes in so many as one transaction may deliver.
+    async fn some(&self, known: &mut Known, bundles: &[Vec<Parcel>]) -> Vec<Outcome<Receipt>> {
         let sizes: Vec<usize> = bundles.iter().map(Vec::len).collect();
         let parcels: Vec<&Parcel> = bundles.iter().flatten().collect();
         match commit(&self.ctx, known, &parcels).await {
@@ -218,7 +249,7 @@ impl Deed for Posting {
                 // fails, the others do not.
                 tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
                 let mut answers = Vec::with_capacity(bundles.len());
-                for bundle in &bundles {
+                for bundle in bundles {
                     let alone = commit(&self.ctx, known, &bundle.iter().collect::<Vec<_>>()).await;
                     answers.push(
                         alone.and_then(|answers| answers.into_iter().next().unwrap_or_else(|| Err(lost()))),
@@ -228,6 +259,30 @@ impl Deed for Posting {
             }
         }
     }
+}
+
+/// Into how many mailboxes one transaction delivers, unless one envelope alone goes into more: it holds all of them.
+const DELIVERIES: usize = 2_000;
+
+/// How many listen to each channel that is written to.
+async fn fans(ctx: &Ctx, bundles: &[Vec<Parcel>]) -> Outcome<HashMap<String, usize>> {
+    let all = bundles.iter().flatten().filter(|parcel| parcel.envelope.is_broadcast());
+    let buses: BTreeSet<&str> = all.map(|parcel| parcel.envelope.recipient.as_str()).collect();
+    if buses.is_empty() {
+        return Ok(HashMap::new());
+    }
+    buses::sizes(&mut *ctx.pool.acquire().await?, &buses.into_iter().collect::<Vec<_>>()).await
+}
+
+/// How many of these bundles make a transaction: one at least.
+fn stretch(bundles: &[Vec<Parcel>], fans: &HashMap<String, usize>) -> usize {
+    let mut deliveries = 0;
+    let fits = |bundle: &&Vec<Parcel>| {
+        let fan = |parcel: &Parcel| fans.get(&parcel.envelope.recipient).copied().unwrap_or(1);
+        deliveries += bundle.iter().map(fan).sum::<usize>();
+        deliveries <= DELIVERIES
+    };
+    bundles.iter().take_while(fits).count().max(1)
 }
 
 /// The answer to the first of each bundle.
@@ -254,7 +309,6 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Ve
         }
     };
     put.announce(ctx);
-    put.note("taken in", parcels);
     Ok(put.answers)
 }
 
@@ -273,10 +327,12 @@ pub(crate) struct Put {
     pub touched: Vec<String>,
     /// Whether something of it is to be sent to somebody.
     pub pushed: bool,
+    /// What is written down of it (AEE §6.8), and as what.
+    pub noted: Vec<(&'static str, Envelope)>,
 }
 
 impl Put {
-    /// Wakes whoever waits at the mailboxes, and who sends. After the commit.
+    /// Wakes whoever waits at the mailboxes, and who sends, and writes down what went on. After the commit.
     pub fn announce(&self, ctx: &Ctx) {
         for entity in &self.touched {
             ctx.feed.ring(Touch::Mailbox(entity.clone()));
@@ -284,14 +340,8 @@ impl Put {
         if self.pushed {
             ctx.webhooks.wake();
         }
-    }
-
-    /// Writes down what became of the parcels that were put, of those that were not refused. After the commit, as well.
-    pub fn note(&self, what: &str, parcels: &[impl Borrow<Parcel>]) {
-        for (parcel, answer) in parcels.iter().zip(&self.answers) {
-            if answer.is_ok() {
-                note(what, &parcel.borrow().envelope);
-            }
+        for (what, envelope) in &self.noted {
+            note(what, envelope);
         }
     }
 }

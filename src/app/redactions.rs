@@ -32,7 +32,7 @@ pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outc
         effective: parcel.effective,
         deadline: parcel.deadline,
         original: Some(Original::of(envelope)),
-        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
+        ..Parcel::repeating(letter.write(ctx.now(), &*ctx.chance)?)?
     };
     parcel.way = Way::Withhold;
     parcel.made = Some(Box::new(made));
@@ -53,7 +53,7 @@ pub(crate) fn stand_in(
         effective: receipt.effective_priority,
         deadline: receipt.deadline,
         original: Some(Original { kept: true, ..Original::of(task) }),
-        ..Parcel::own(letter.write(now, &*ctx.chance)?)?
+        ..Parcel::repeating(letter.write(now, &*ctx.chance)?)?
     })
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn passed_back(
     let made = Parcel {
         effective: passage.believed(answer.effective),
         original: Some(Original::of(envelope)),
-        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
+        ..Parcel::repeating(letter.write(ctx.now(), &*ctx.chance)?)?
     };
     Ok(Parcel { made: Some(Box::new(made)), ..answer })
 }

@@ -14,7 +14,7 @@ use entente_core::envelopes::{Envelope, EnvelopeType, Warning};
 use entente_core::refusal::{Code, FieldError, Refusal};
 use serde_json::Value;
 use sqlx::PgConnection;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tracing::error;
 
 use super::{AppError, Ctx, Outcome, aside, rules, schemas};
@@ -50,13 +50,15 @@ const SHORT: u64 = 2_000;
 #[derive(Debug)]
 pub struct Shelf {
     book: RwLock<Option<Arc<Rulebook>>>,
+    /// Whose turn it is to read it anew: one reads for all who find it old.
+    reading: Mutex<()>,
     /// Whose turn it is to have something large checked.
     checks: Semaphore,
 }
 
 impl Default for Shelf {
     fn default() -> Self {
-        Self { book: RwLock::default(), checks: Semaphore::new(CHECKS) }
+        Self { book: RwLock::default(), reading: Mutex::default(), checks: Semaphore::new(CHECKS) }
     }
 }
 
@@ -188,63 +190,48 @@ pub async fn latest(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     refresh(ctx).await
 }
 
-/// As [`latest`], in the caller's transaction: whoever has a connection must not wait for another one.
-pub(crate) async fn within(ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Arc<Rulebook>> {
-    if let Some(book) = ctx.rulebook.book()
-        && version(conn).await? == book.version
-    {
-        return Ok(book);
-    }
-    let pages = load(conn).await?;
-    bind(ctx, pages).await
-}
-
-/// Reads the book anew and remembers it.
+/// As [`latest`], in the caller's transaction: whoever has a connection must not wait for another one. Reads anew what was
+/// changed since the book that is remembered, and remembers that.
 ///
 /// # Errors
 /// The database.
-pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
-    let mut connection = ctx.pool.acquire().await?;
-    let pages = load(&mut connection).await?;
-    drop(connection);
-    bind(ctx, pages).await
-}
-
-/// What a book is made of.
-struct Pages {
-    version: i64,
-    rules: Vec<Checked>,
-    published: Vec<(Subject, Strictness, String)>,
-}
-
-async fn load(conn: &mut PgConnection) -> Outcome<Pages> {
+pub(crate) async fn within(ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Arc<Rulebook>> {
+    let before = ctx.rulebook.book();
     // The version first: what is changed in between makes the book newer than it says, and is noticed.
     let version = version(conn).await?;
+    if let Some(book) = before.as_ref().filter(|book| book.version == version) {
+        return Ok(Arc::clone(book));
+    }
     // They were checked when they were set. Where one cannot be read any more nothing passes, because nobody knows what may.
     let rules: Result<Vec<Checked>, Refusal> =
         rules::load(conn).await?.into_iter().map(|named| named.rule.check()).collect();
     let rules =
         rules.map_err(|refusal| AppError::Inconsistent(format!("a rule for envelopes: {refusal}")))?;
-    Ok(Pages { version, rules, published: schemas::load(conn).await? })
-}
-
-async fn bind(ctx: &Ctx, Pages { version, rules, published }: Pages) -> Outcome<Arc<Rulebook>> {
-    let before = ctx.rulebook.book();
+    // Whatever has the version of the book that is remembered, or an earlier one, stands in it.
+    let since = before.as_ref().map_or(-1, |book| book.version);
+    let published = schemas::load(conn, since).await?;
     let read = move || Rulebook { version, rules, schemas: compile(published, before.as_deref()) };
     let book = Arc::new(aside(read).await?);
     ctx.rulebook.put(&book);
     Ok(book)
 }
 
+/// As [`within`], one at a time: who waited for another to read it finds it read.
+///
+/// # Errors
+/// The database.
+pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
+    let _turn = ctx.rulebook.reading.lock().await;
+    let mut connection = ctx.pool.acquire().await?;
+    within(ctx, &mut connection).await
+}
+
 /// Everything that was published, and what of the protocol's own was not. What is known already is not read again.
-fn compile(
-    published: Vec<(Subject, Strictness, String)>,
-    before: Option<&Rulebook>,
-) -> HashMap<String, Vec<Entry>> {
+fn compile(published: Vec<schemas::Change>, before: Option<&Rulebook>) -> HashMap<String, Vec<Entry>> {
     let mut book: HashMap<String, Vec<Entry>> = HashMap::new();
     let own = PROTOCOL.iter().map(|(purpose, kind, text)| {
         let subject = Subject { purpose: (*purpose).to_owned(), kind: *kind };
-        (subject, Strictness::Warn, (*text).to_owned())
+        (subject, Strictness::Warn, Some((*text).to_owned()))
     });
     for (subject, strictness, text) in published.into_iter().chain(own) {
         let Subject { purpose, kind } = subject;
@@ -252,11 +239,13 @@ fn compile(
         if entries.iter().any(|entry| entry.kind == kind) {
             continue;
         }
-        let known = before.and_then(|book| book.entry(&purpose, kind)).filter(|entry| *entry.text == *text);
-        if let Some(known) = known {
+        let known = before.and_then(|book| book.entry(&purpose, kind));
+        let same = |entry: &&Entry| text.as_ref().is_none_or(|text| *entry.text == **text);
+        if let Some(known) = known.filter(same) {
             entries.push(Entry { strictness, ..known.clone() });
             continue;
         }
+        let text = text.unwrap_or_default();
         let schema = Schema::read(text.as_bytes());
         if let Err(refusal) = &schema {
             error!(%refusal, kind = kind.as_str(), "a schema of payloads cannot be read any more: nothing fits it");
@@ -297,14 +286,12 @@ pub(super) async fn change(conn: &mut PgConnection) -> Outcome<()> {
     Ok(())
 }
 
-/// Raises the version, with whatever else the transaction changes.
-pub(super) async fn bump(conn: &mut PgConnection) -> Outcome<()> {
+/// Raises the version, with whatever else the transaction changes; the version that it makes.
+pub(super) async fn bump(conn: &mut PgConnection) -> Outcome<i64> {
     change(conn).await?;
-    sqlx::query!(
+    let version = sqlx::query_scalar!(
         "-- rulebook::bump
-         UPDATE aee_version SET version = version + 1"
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+         UPDATE aee_version SET version = version + 1 RETURNING version"
+    );
+    Ok(version.fetch_one(conn).await?)
 }

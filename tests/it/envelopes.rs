@@ -4,6 +4,7 @@ mod links;
 mod logging;
 mod pairs;
 mod refutations;
+mod threads;
 pub mod trust;
 
 use entente_core::clock::rfc3339;

@@ -207,3 +207,29 @@ async fn what_a_person_agrees_to_is_handed_on_by_the_rules() {
     assert_eq!(only(&ada, "agent.ada").await["reply_to"], "envelope-1");
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_task_that_was_answered_past_the_gateway_has_one_end() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    let task = secret(&world, "envelope-1", "agent.bob");
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    let made = only(&bob, "agent.bob").await;
+    // The reference in what it got names the original.
+    bob.post("/aee/envelopes", answer(&world, "envelope-r1", &task, "result")).await.is(202);
+    let second = answer(&world, "envelope-r2", &made, "result");
+    bob.post("/aee/envelopes", second).await.refused(409, "task_closed");
+    assert_eq!(only(&ada, "agent.ada").await["id"], "envelope-r1");
+    ada.get("/aee/envelopes/envelope-r2").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_would_be_too_large_to_be_handed_on_is_refused() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    let long = json!({ "payload": { "customer": { "email": "x" }, "said": "x".repeat(262_144 - 410) } });
+    let task = with(secret(&world, "envelope-1", "agent.bob"), long);
+    let refused = ada.post("/aee/envelopes", task).await.refused(413, "too_large");
+    assert!(refused["detail"].as_str().unwrap().contains("hands this on"), "{refused}");
+    assert_eq!(mail(&bob, "agent.bob").await, []);
+    world.end().await;
+}

@@ -13,7 +13,8 @@ use serde_json::json;
 
 use super::Kept as Bridge;
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried, Found};
+use super::finds::{self, Found};
+use super::rows::{self, Carried, Source};
 use crate::app::envelopes::{self, Kept};
 use crate::app::sends::Command;
 use crate::app::visits::home;
@@ -24,8 +25,8 @@ pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64>
     let mut conn = carrier.ctx.pool.acquire().await?;
     let (from, most) = (&carrier.kept.place, i64::from(STRETCH));
     let found = match (&mirror.entity, &mirror.bus) {
-        (Some(entity), _) => rows::items(&mut conn, entity, from.number, most).await?,
-        (None, Some(bus)) => rows::sent(&mut conn, bus, from, most).await?,
+        (Some(entity), _) => finds::items(&mut conn, entity, from.number, most).await?,
+        (None, Some(bus)) => finds::sent(&mut conn, bus, from, most).await?,
         (None, None) => Vec::new(),
     };
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
@@ -69,7 +70,7 @@ async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &K
         Err(failure) => return Err(failure),
     };
     let mut tx = ctx.pool.begin().await?;
-    let (bridge, source, at_time) = (&carrier.kept.name, &letter.id, ctx.now());
+    let (bridge, source, at_time) = (&carrier.kept.name, Source::Letter(&letter.id), ctx.now());
     rows::carried(&mut tx, &Carried { bridge, source, target: &target, at: at_time, job: None }).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;

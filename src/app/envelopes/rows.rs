@@ -378,6 +378,17 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<H
     rows.into_iter().map(|row| row.kept().map(|kept| (kept.id.clone(), kept))).collect()
 }
 
+/// Has a task that a person has agreed to count as sent to its channel by this transaction.
+pub(crate) async fn agreed(conn: &mut PgConnection, id: &str) -> Outcome<()> {
+    let agreed = sqlx::query!(
+        "-- aee_envelopes::agreed
+         UPDATE aee_envelopes SET agreed = true, xid = pg_current_xact_id()::text::bigint WHERE id = $1",
+        id
+    );
+    agreed.execute(conn).await?;
+    Ok(())
+}
+
 /// Deletes envelopes that came before a moment, up to `limit`; answers with their ids, and with those whose `ts` named no
 /// moment.
 pub(super) async fn delete(

@@ -1,6 +1,6 @@
 //! The rows of mailboxes: tables `aee_mailboxes` and `aee_items`. Whose they are is `mailboxes.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
@@ -292,6 +292,25 @@ pub(crate) async fn holders(conn: &mut PgConnection, envelope_id: &str) -> Outco
         envelope_id
     );
     Ok(holders.fetch_all(conn).await?)
+}
+
+/// Which of these envelopes lie in a mailbox of one whose name is like one of these (`LIKE`).
+pub(crate) async fn held_by(
+    conn: &mut PgConnection,
+    envelopes: &[&str],
+    names: &[String],
+) -> Outcome<HashSet<String>> {
+    if envelopes.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let held = sqlx::query_scalar!(
+        r#"-- aee_items::held_by
+         SELECT e.id AS "id!" FROM UNNEST($1::text[]) AS e (id)
+         WHERE EXISTS (SELECT 1 FROM aee_items i WHERE i.envelope_id = e.id AND i.entity LIKE ANY($2::text[]))"#,
+        envelopes as &[&str],
+        names
+    );
+    Ok(held.fetch_all(conn).await?.into_iter().collect())
 }
 
 /// How far those of these mailboxes have gone that somebody waits at.

@@ -56,9 +56,21 @@ pub(crate) async fn put(
     parcels: &[impl Borrow<Parcel>],
     now: Timestamp,
 ) -> Outcome<Put> {
+    put_beside(ctx, conn, known, (parcels, &[]), now).await
+}
+
+/// As [`put`], for who does something with these mailboxes too, in the same transaction: they are locked with the others,
+/// because two who lock some by some may wait for each other.
+pub(crate) async fn put_beside(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    known: &mut Known,
+    (parcels, beside): (&[impl Borrow<Parcel>], &[&str]),
+    now: Timestamp,
+) -> Outcome<Put> {
     let handed: Vec<&Parcel> = parcels.iter().map(Borrow::borrow).collect();
     let said: Vec<&Parcel> = handed.iter().copied().flat_map(with_made).collect();
-    let mut desk = Desk::prepare(conn, known, &said, now).await?;
+    let mut desk = Desk::prepare(conn, known, (&said, beside), now).await?;
     // By the rules that count: they stay as they are until the commit.
     let (links, none) = (links::ask(ctx, conn, &handed, &desk.listeners).await?, Links::default());
     let (mut all, mut each) = (Vec::new(), Vec::new());
@@ -96,15 +108,21 @@ pub(crate) async fn put(
         .collect();
     envelopes::insert(conn, &rows).await?;
     mailboxes::put(conn, &desk.items).await?;
+    let places: HashMap<&str, usize> =
+        rows.iter().enumerate().map(|(at, (_, receipt))| (receipt.id.as_str(), at)).collect();
     let kept = |id: &str| {
-        rows.iter().find(|(_, receipt)| receipt.id == id).map(|(parcel, said)| Kept::of(parcel, said))
+        let (parcel, said) = rows.get(*places.get(id)?)?;
+        Some(Kept::of(parcel, said))
     };
     let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
     pairs::close(conn, &desk.closed).await?;
-    refutations::keep(conn, rows.iter().filter_map(|(parcel, _)| parcel.refutes.as_ref())).await?;
+    let refuted = rows.iter().filter_map(|(parcel, _)| parcel.refutation.as_ref());
+    refutations::keep(conn, &refuted.collect::<Vec<_>>()).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
-    Ok(Put { answers: answers(&handed, &links, receipts), touched: touched.into_iter().collect(), pushed })
+    let noted = rows.iter().map(|(parcel, _)| ("taken in", parcel.envelope.clone())).collect();
+    let touched = touched.into_iter().collect();
+    Ok(Put { answers: answers(&handed, &links, receipts), touched, pushed, noted })
 }
 
 /// A parcel, and what the gateway made from it.
@@ -130,7 +148,7 @@ impl Desk {
     async fn prepare(
         conn: &mut PgConnection,
         known: &mut Known,
-        parcels: &[&Parcel],
+        (parcels, beside): (&[&Parcel], &[&str]),
         now: Timestamp,
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
@@ -162,7 +180,8 @@ impl Desk {
         let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
         let entities: BTreeSet<&str> =
             direct.chain(listeners.values().flatten().map(String::as_str)).collect();
-        let entities: Vec<&str> = entities.into_iter().collect();
+        let entities: Vec<&str> =
+            entities.into_iter().chain(beside.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect();
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
         // Last of all, when nothing is waited for any more: what is taken back or changed until then counts, and from here on
         // it waits for this commit.
@@ -215,6 +234,7 @@ impl Desk {
             }
             warnings.push(Warning::ReferenceHashMismatch);
         }
+        self.passes_on(parcel, now)?;
         let verdict = if parcel.verified.by == Voucher::Gateway {
             self.own(parcel, now)?
         } else {
@@ -310,6 +330,22 @@ impl Desk {
             return Err(Refusal::new(Code::ReplyMismatch, "What this answers was not taken in."));
         }
         Ok(Verdict::Plain)
+    }
+
+    /// An answer to the gateway's own task ends the one that it was asked for too. Where that one is over already, because it
+    /// was answered past the gateway, neither is taken in: a task has one end.
+    fn passes_on(&self, parcel: &Parcel, now: Timestamp) -> Result<(), Refusal> {
+        let made = parcel.made.as_deref().map(|made| (made, made.envelope.reply_to.as_ref()));
+        let Some((made, Some(task))) = made.filter(|(made, _)| made.envelope.kind.is_terminal()) else {
+            return Ok(());
+        };
+        let pair = self.pairs.get(&(task.clone(), made.speaker().to_owned()));
+        match pair.map(|pair| pair.status_at(now)) {
+            Some(PairStatus::Closed) if parcel.envelope.reply_to.as_ref() != Some(task) => {
+                Err(pairing::over("whom it was asked for has its result or error already"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether a reference's hash is that of its envelope. What is not known here, or none of the sender's, is not compared:

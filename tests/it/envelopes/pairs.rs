@@ -191,3 +191,59 @@ async fn a_channel_reaches_all_who_listen_but_the_sender() {
     assert!(quiet["warnings"].as_array().unwrap().contains(&json!("no_subscribers")));
     world.end().await;
 }
+
+#[tokio::test]
+async fn one_principal_fills_no_channel() {
+    let (world, ada, bob) = two().await;
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
+    let fill = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                SELECT 'bus.ops', 'agent.' || n, 'agent.ada', now() FROM generate_series(1, 249) n";
+    sqlx::query(fill).execute(&world.ctx().pool).await.unwrap();
+    // Again is the same, however full it is.
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
+    bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
+    ada.delete("/aee/buses/bus.ops/subscriptions/agent.ada").await.is(204);
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
+    let more = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                VALUES ('bus.ops', 'agent.250', 'agent.bob', now()), ('bus.full', 'agent.bob', 'agent.ada', now())";
+    sqlx::query(more).execute(&world.ctx().pool).await.unwrap();
+    let full = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                SELECT 'bus.full', 'agent.' || n, 'agent.ada', now() FROM generate_series(1, 249) n";
+    sqlx::query(full).execute(&world.ctx().pool).await.unwrap();
+    ada.put("/aee/buses/bus.full/subscriptions/agent.ada", json!({})).await.refused(422, "unprocessable");
+    bob.put("/aee/buses/bus.full/subscriptions/agent.bob", json!({})).await.ok();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_to_many_is_taken_in_as_several() {
+    let (world, ada, bob) = two().await;
+    bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
+    let many = "WITH m AS (INSERT INTO aee_mailboxes (entity, created_at)
+                    SELECT 'agent.' || n, now() FROM generate_series(1, 700) n RETURNING entity)
+                INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                SELECT 'bus.ops', entity, 'service.any', now() FROM m";
+    sqlx::query(many).execute(&world.ctx().pool).await.unwrap();
+    let task = |n: u32| {
+        let more = json!({ "requires": { "timeout_ms": 1_000 } });
+        with(letter(&world, &format!("envelope-{n}"), ("agent.ada", "bus.ops")), more)
+    };
+    let batch: Vec<Value> = (0..6).map(task).collect();
+    let taken = ada.post("/aee/envelopes/batch", json!(batch)).await.is(202);
+    assert_eq!(taken["results"][5]["accepted"]["delivered"], 701);
+    let (most, all): (i64, i64) = sqlx::query_as(
+        "SELECT max(n), sum(n)::bigint FROM (SELECT count(*) AS n FROM aee_items GROUP BY xmin::text) AS by_transaction",
+    )
+    .fetch_one(&world.ctx().pool)
+    .await
+    .unwrap();
+    assert_eq!((most, all), (1_402, 4_206), "two envelopes to 701 make a transaction");
+    world.pass(2).await;
+    while world.sweep().await > 0 {}
+    let told = ada.get("/aee/mailboxes/agent.ada?limit=1").await.ok();
+    assert_eq!(
+        (&told["last_seq"], &told["items"][0]["envelope"]["intent"]),
+        (&json!(4_206), &json!("ops.backup.check"))
+    );
+    world.end().await;
+}
