@@ -85,6 +85,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str)
     line.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, told(&revoked)));
     line.save(&mut tx).await?;
     tx.commit().await?;
+    ctx.envelope_keys.forget(&entity, kid);
     ctx.feed.news(IntentId::HOUSE);
     Ok(revoked)
 }
@@ -119,6 +120,11 @@ impl Ring {
             known.clear();
         }
         known.entry(key.entity.clone()).or_default().insert(key.kid.clone(), Arc::new(key));
+    }
+
+    fn forget(&self, entity: &str, kid: &str) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.get_mut(entity).map(|keys| keys.remove(kid));
     }
 }
 

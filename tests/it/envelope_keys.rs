@@ -133,8 +133,8 @@ async fn a_revocation_counts_on_every_server_at_once() {
     let two = World::on(Setup::default(), one.database.clone()).await;
     let ada = one.agent("agent.ada").await;
     ada.post("/aee/keys", pair("one", &key(1))).await.is(201);
-    two.agent("agent.bob").await;
-    let through_two = two.agent("agent.ada").await;
+    one.agent("agent.bob").await;
+    let through_two = two.client("key-of-agent.ada");
     let send = async |id: &str, kid: &str| {
         let mut letter = letter(&two, id, ("agent.ada", "agent.bob")).as_object().unwrap().clone();
         sign(&mut letter, kid, &private(&key(1))).unwrap();
@@ -145,11 +145,11 @@ async fn a_revocation_counts_on_every_server_at_once() {
     ada.delete("/aee/keys/one").await.is(200);
     // That server remembers what the key is, and asks whether it counts.
     let refused = send("envelope-2", "one").await;
-    refused.refused(401, "bad_signature");
+    refused.refused(403, "bad_signature");
     assert!(counting(&two, "agent.ada", &["one"]).await.is_empty());
     // Word for word what is said of a key that never was.
     let unknown = send("envelope-3", "never").await;
-    unknown.refused(401, "bad_signature");
+    unknown.refused(403, "bad_signature");
     assert_eq!(unknown.json()["message"], refused.json()["message"]);
     two.server.stop().await;
     one.end().await;

@@ -87,14 +87,15 @@ async fn the_book_has_what_another_server_committed() {
     assert_eq!(other.ctx().rulebook.book().unwrap().version, latest.version);
     // Through the other one's door, which goes by what it remembers: what is set counts, and so does what is taken back,
     // also for what was refused by it.
-    let (ada, here) = (other.agent("agent.ada").await, world.admin().await);
-    other.agent("agent.bob").await;
+    world.agent("agent.ada").await;
+    world.agent("agent.bob").await;
+    let ada = other.client("key-of-agent.ada");
     let send =
         async |id: &str| ada.post("/aee/envelopes", letter(&other, id, ("agent.ada", "agent.bob"))).await;
     send("envelope-1").await.refused(403, "intent_not_allowed");
-    here.delete("/aee/rules/none").await.is(204);
+    admin.delete("/aee/rules/none").await.is(204);
     send("envelope-1").await.is(202);
-    here.put("/aee/rules/none", json!({ "deny": ["ops.**"] })).await.ok();
+    admin.put("/aee/rules/none", json!({ "deny": ["ops.**"] })).await.ok();
     send("envelope-2").await.refused(403, "intent_not_allowed");
     other.server.stop().await;
     world.end().await;
