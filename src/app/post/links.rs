@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use entente_core::envelopes::Priority;
 use entente_core::envelopes::policy::{self, Passage};
 use entente_core::envelopes::redaction::Instead;
+use entente_core::envelopes::{Priority, read};
 use entente_core::refusal::Refusal;
 use sqlx::PgConnection;
 
@@ -116,7 +116,8 @@ fn made(
     (recipient, without): (&str, &[String]),
     effective: Priority,
 ) -> Outcome<Parcel> {
-    let envelope = &parcel.envelope;
+    // From the text: what waits for a writer has no tree of its members any more.
+    let envelope = &read(parcel.body.as_bytes())?;
     let letter = Instead {
         original: envelope,
         sender: &ctx.settings.post.entity,
