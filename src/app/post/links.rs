@@ -116,7 +116,7 @@ fn made(
     (recipient, without): (&str, &[String]),
     effective: Priority,
 ) -> Outcome<Parcel> {
-    // Of what waited for a writer the text alone is left.
+    // From the text: what waits for a writer has no tree of its members any more.
     let envelope = &read(parcel.body.as_bytes())?;
     let letter = Instead {
         original: envelope,
