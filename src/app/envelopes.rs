@@ -3,6 +3,7 @@
 //! The law is `entente_core::envelopes`; how a batch is written `post.rs`; where it lies for its recipients `mailboxes.rs`.
 //! The text that came in is kept and handed on as it is; what the gateway adds stands beside it.
 
+mod references;
 mod rows;
 mod threads;
 mod untimed;
@@ -18,8 +19,9 @@ use entente_core::envelopes::{
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
+pub(crate) use self::references::{Referred, referred};
 pub use self::rows::Kept;
-pub(crate) use self::rows::{Referred, Stub, agreed, insert, load, load_all, referred, stubs};
+pub(crate) use self::rows::{Stub, agreed, insert, load, load_all, stubs};
 pub use self::threads::{Leaf, thread};
 pub(crate) use self::untimed::remembered;
 use super::post::{self, Original, Parcel, Post, Signatures, Way};

@@ -3,6 +3,7 @@
 //! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
 
 mod batch;
+mod desk;
 mod links;
 mod push;
 

@@ -3,47 +3,23 @@
 //! circle.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
 use entente_core::envelopes::signing;
-use entente_core::envelopes::{EnvelopeType, Reference, Warning, is_bus};
+use entente_core::envelopes::{EnvelopeType, Reference, Warning};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::desk::Desk;
 use super::links::{self, Link, Links};
 use super::push::push;
 use super::{Known, Parcel, Put, Way};
-use crate::app::envelopes::{self, Kept, Referred, Stub};
+use crate::app::envelopes::{self, Kept, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{AppError, Ctx, Outcome, buses, envelope_keys, pairs, refutations, rulebook};
-
-/// What a batch knows before it judges.
-struct Desk {
-    /// What is kept under the ids that the batch names.
-    stubs: HashMap<String, Stub>,
-    /// Ids of those whose age nobody can judge that were taken in before and are no longer kept.
-    spent: HashSet<String>,
-    /// The envelopes that are referred to with a hash.
-    referred: HashMap<String, Referred>,
-    pairs: HashMap<(String, String), Pair>,
-    /// Who listens to each channel.
-    listeners: HashMap<String, Vec<String>>,
-    /// The version of the rules and schemas that counts.
-    version: i64,
-    /// The keys that still count, of those by which signatures were verified.
-    keys: HashSet<(String, String)>,
-    /// The last number of each mailbox that is there.
-    ends: HashMap<String, i64>,
-    items: Vec<Item>,
-    fresh: Vec<Pair>,
-    closed: Vec<(String, String, String)>,
-    accepted: Vec<usize>,
-    /// The ids of those.
-    taken: HashSet<String>,
-}
+use crate::app::{AppError, Ctx, Outcome, pairs, refutations};
 
 /// Judges parcels and writes those that may pass, in the caller's transaction.
 ///
@@ -145,70 +121,6 @@ fn answers(parcels: &[&Parcel], links: &[Links], receipts: Vec<Outcome<Receipt>>
 }
 
 impl Desk {
-    async fn prepare(
-        conn: &mut PgConnection,
-        known: &mut Known,
-        (parcels, beside): (&[&Parcel], &[&str]),
-        now: Timestamp,
-    ) -> Outcome<Self> {
-        let mut ids: BTreeSet<&str> = BTreeSet::new();
-        let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for parcel in parcels {
-            let envelope = &parcel.envelope;
-            ids.insert(&envelope.id);
-            if let Some(task) = envelope.reply_to.as_deref() {
-                ids.insert(task);
-                answered.insert((task, parcel.speaker()));
-            }
-            hashed.extend(
-                envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
-            );
-            if is_bus(&envelope.recipient) {
-                buses_named.insert(envelope.recipient.as_str());
-            }
-        }
-        let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
-        // After those that are kept: what is forgotten in between is found here.
-        let untimed = parcels.iter().filter(|parcel| parcel.envelope.sent_at.is_none());
-        let untimed: Vec<&str> = untimed.map(|parcel| parcel.envelope.id.as_str()).collect();
-        let spent = envelopes::remembered(conn, &untimed).await?;
-        let referred = envelopes::referred(conn, &hashed.into_iter().collect::<Vec<_>>()).await?;
-        let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
-        let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
-        let direct =
-            parcels.iter().filter(|parcel| parcel.way != Way::Keep && !parcel.envelope.is_broadcast());
-        let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
-        let entities: BTreeSet<&str> =
-            direct.chain(listeners.values().flatten().map(String::as_str)).collect();
-        let entities: Vec<&str> =
-            entities.into_iter().chain(beside.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect();
-        let ends = mailboxes::lock(conn, known, &entities, now).await?;
-        // Last of all, when nothing is waited for any more: what is taken back or changed until then counts, and from here on
-        // it waits for this commit.
-        rulebook::hold(conn).await?;
-        let version = rulebook::version(conn).await?;
-        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
-        let keys =
-            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
-        let keys: BTreeSet<(String, String)> = keys.collect();
-        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
-        Ok(Self {
-            stubs,
-            spent,
-            referred,
-            version,
-            pairs,
-            listeners,
-            keys,
-            ends,
-            items: Vec::new(),
-            fresh: Vec::new(),
-            closed: Vec::new(),
-            accepted: Vec::new(),
-            taken: HashSet::new(),
-        })
-    }
-
     /// Judges one; what follows from it is noted, so that the next one finds it.
     fn judge(
         &mut self,
