@@ -42,6 +42,7 @@ pub mod leases;
 pub mod lines;
 pub mod mailboxes;
 pub mod messages;
+pub mod moments;
 pub mod nodes;
 pub mod pairs;
 pub mod pending;
