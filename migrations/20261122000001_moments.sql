@@ -25,6 +25,8 @@ CREATE TABLE moments (
     -- Why a hatch is closed, in the agent's words (binding moment §11.3).
     hatch_justification text,
     has_calibration_note boolean NOT NULL,
+    -- Whether it was nearly a question that had been refused.
+    near_duplicate     boolean NOT NULL,
     -- What was remarked at its emission, JSON.
     lints              text NOT NULL,
     job_id             uuid,
@@ -33,8 +35,9 @@ CREATE TABLE moments (
     corr               text,
     -- In which state of the job or the intent an answer counts, JSON.
     valid_while        text,
-    -- The refused question that this one follows, and what it says to the objection.
+    -- The refused question whose place this one took, and the one that took this one's; what it says to the objection.
     supersedes         uuid,
+    superseded_by      uuid,
     objection_response text,
     state              text NOT NULL CHECK (state IN
         ('open', 'deliberating', 'resolved', 'withdrawn', 'expired', 'superseded', 'closed')),
@@ -42,6 +45,9 @@ CREATE TABLE moments (
     -- Null for a deliberation without a question.
     expires_at         timestamptz,
     first_viewed_at    timestamptz,
+    detail_asked_at    timestamptz,
+    -- When the agent first spoke after the objection.
+    deliberated_at     timestamptz,
     -- The one answer: exactly one of three (binding moment §6.3).
     resolution_kind    text CHECK (resolution_kind IN ('option', 'free_text', 'dialogue')),
     option_idx         integer,
@@ -55,6 +61,8 @@ CREATE TABLE moments (
     resolved_via       text CHECK (resolved_via IN ('web', 'cli', 'api')),
     -- Why it was withdrawn or closed, in somebody's words.
     end_reason         text,
+    -- Whether it was refused and the objection is not settled: nobody has answered what took its place, or closed it.
+    unsettled          boolean NOT NULL,
     -- When it came to an end: resolved, withdrawn, expired, superseded or closed.
     ended_at           timestamptz,
     -- When the agent said that it has the answer.
@@ -79,15 +87,19 @@ CREATE INDEX moments_by_escalation ON moments (escalate_to, id) WHERE escalate_t
 CREATE INDEX moments_changed_of_agent ON moments (agent_id, changed_seq);
 CREATE INDEX moments_changed_of_principal ON moments (principal_id, changed_seq);
 CREATE INDEX moments_changed_of_escalation ON moments (escalate_to, changed_seq) WHERE escalate_to IS NOT NULL;
--- What waits for somebody, and the refused questions that are not settled.
-CREATE INDEX moments_waiting ON moments (principal_id, agent_id) WHERE state IN ('open', 'deliberating');
+-- The refused questions that are not settled.
+CREATE INDEX moments_unsettled ON moments (agent_id, principal_id) WHERE unsettled;
+-- What waits for somebody.
+CREATE INDEX moments_waiting ON moments (principal_id, id) WHERE state IN ('open', 'deliberating');
+CREATE INDEX moments_waiting_escalated ON moments (escalate_to, id)
+    WHERE escalate_to IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_of_jobs ON moments (job_id) WHERE job_id IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_of_intents ON moments (intent_id) WHERE intent_id IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_due ON moments (due_at) WHERE due_at IS NOT NULL;
 
 -- The last change of all: its row's lock makes the order of changes the order in which they become visible.
 CREATE TABLE moment_clock (
-    only     boolean PRIMARY KEY DEFAULT true CHECK (only),
+    id       boolean PRIMARY KEY DEFAULT true CHECK (id),
     last_seq bigint NOT NULL
 ) WITH (fillfactor = 50);
 INSERT INTO moment_clock (last_seq) VALUES (0);
@@ -97,9 +109,8 @@ CREATE TABLE moment_words (
     moment_id uuid NOT NULL,
     -- Its place in the thread, from 1.
     n         integer NOT NULL,
-    -- Who says it, and as what: agent or principal.
     author    text NOT NULL,
-    role      text NOT NULL CHECK (role IN ('agent', 'principal')),
+    kind      text NOT NULL CHECK (kind IN ('detail_asked', 'detail', 'deliberation', 'reply')),
     -- Null once scrubbed.
     text      text,
     said_at   timestamptz NOT NULL,

@@ -117,6 +117,8 @@ pub struct Settings {
     pub sessions: sessions::SessionSettings,
     /// What the operator says about envelopes.
     pub post: post::PostSettings,
+    /// What the operator says about binding moments.
+    pub moments: moments::MomentSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.
