@@ -48,6 +48,16 @@ pub fn at(moment: &Value) -> String {
     format!("/moments/{}", moment["id"].as_str().unwrap())
 }
 
+/// Asks so many questions, and lets their time pass.
+pub async fn lapsed(world: &World, count: u64) {
+    let agent = world.agent("agent.a").await;
+    world.human("human.ada").await;
+    for _ in 0..count {
+        ask(&agent, json!({ "expires_in": 60 })).await;
+    }
+    world.clock.advance(60);
+}
+
 /// An answer to it.
 pub fn answer(moment: &Value, resolution: Value) -> Value {
     json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution })

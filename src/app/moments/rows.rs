@@ -347,11 +347,12 @@ pub(super) async fn settle(conn: &mut PgConnection, id: MomentId) -> Outcome<()>
 pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
     let ids = sqlx::query_scalar!(
         r#"-- moments::due
-         (SELECT id AS "id!" FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
-         UNION
-         (SELECT m.id FROM moments m JOIN job_clock c ON c.job_id = m.job_id
-          WHERE m.job_id IS NOT NULL AND m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL
-            AND c.ended_at IS NOT NULL LIMIT $2)"#,
+         SELECT d.id AS "id!" FROM (
+             (SELECT id FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
+             UNION
+             (SELECT m.id FROM moments m JOIN job_clock c ON c.job_id = m.job_id
+              WHERE m.job_id IS NOT NULL AND m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL
+                AND c.ended_at IS NOT NULL LIMIT $2)) d LIMIT $2"#,
         now,
         limit
     )
