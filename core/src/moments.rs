@@ -2,17 +2,22 @@
 //! question itself (draft-morrison-binding-moment-envelope-00).
 //!
 //! What is asked is a [`Brief`] (`moments/brief.rs`); how it could be asked better, `lints.rs`; the answer is a [`Resolution`]
-//! (`resolution.rs`). A [`Moment`] is one question, or one deliberation, with what has become of it; its verbs are `course.rs`.
+//! (`resolution.rs`). A [`Moment`] is one question, or one deliberation, with what has become of it; how it begins is `asking.rs`, its verbs are `course.rs`.
 //! What a refused question keeps an agent from is `veto.rs`, how well it asks `rates.rs`, how a question reads without a
 //! browser `text.rs`. Who has which key, and how anybody is told, is the server's.
 
+pub mod answering;
+mod asking;
 pub mod brief;
 pub mod course;
 pub mod lints;
+mod phrases;
 pub mod rates;
+mod reading;
 pub mod resolution;
 pub mod text;
 pub mod veto;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +25,11 @@ use crate::clock::Timestamp;
 use crate::ids::{IntentId, JobId, KeyId, MomentId};
 use crate::principals::Kind;
 
+pub use self::answering::{Answered, Circumstances};
 pub use self::brief::{Brief, Choice, Hatches, Malformed, Meta, Question};
-pub use self::course::{Answered, Circumstances, Speaker, WordKind};
+pub use self::course::{Speaker, WordKind};
 pub use self::lints::{Level, Lint, lint};
-pub use self::resolution::{Resolution, ResolutionKind};
+pub use self::resolution::{Resolution, ResolutionKind, check_text};
 pub use self::veto::{Vetoed, judge};
 
 /// The revision of the memo that moments are written by; later ones have other options and other answers.
@@ -268,6 +274,9 @@ pub struct Moment {
     pub ended_at: Option<Timestamp>,
     /// Why it was withdrawn or closed, in words.
     pub end_reason: Option<String>,
+    /// When the objection to this question was settled: its principal closed the deliberation, or answered the question that
+    /// took its place. A refused question without this is an unsettled veto.
+    pub veto_settled_at: Option<Timestamp>,
     /// When the agent said that it has the answer.
     pub acknowledged_at: Option<Timestamp>,
     /// When its contents were taken out.

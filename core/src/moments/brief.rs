@@ -1,11 +1,16 @@
 //! The eight slots of a question (binding moment §4, §5), read in two ways: strictly when an agent asks, and to the letter of
-//! the memo when somebody shows it. What is well-formed and badly put is `lints.rs`.
+//! the memo when somebody shows it (`reading.rs`). What is well-formed and badly put is `lints.rs`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::canonical::{hex, sha256, text};
-use crate::refusal::Refusal;
+use super::reading::{Strictness, read, refused};
+use super::text::plain;
+use crate::canonical::{Unambiguous, hex, sha256, text};
+use crate::refusal::{FieldError, Refusal};
+
+/// The member that a question stands under on the wire.
+pub const WIRE: &str = "binding_moment";
 
 /// A question as it is asked: four slots that inform, four that bind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -83,29 +88,47 @@ pub struct Meta {
 pub struct Malformed(pub String);
 
 impl Brief {
-    /// Reads a question that an agent asks. Hatches that are left out are open. The digest is over what comes out here.
+    /// Reads a question that an agent asks: of all faults at once, blanks and sizes included. Hatches that are left out are
+    /// open, and the digest is over what comes out here.
     ///
     /// # Errors
-    /// [`crate::refusal::Code::InvalidMoment`] with every fault and its place.
+    /// [`crate::refusal::Code::InvalidMoment`] with every fault and its place, as the member [`WIRE`] of a body.
     pub fn emitted(value: &Value) -> Result<Self, Refusal> {
-        Self::received(value).map_err(|Malformed(why)| Refusal::new(crate::refusal::Code::InvalidMoment, why))
+        read(value, Strictness::Emitted).map_err(refused)
     }
 
-    /// Reads a question that a surface got, to the letter of §4: nothing is filled in.
+    /// As [`Brief::emitted`], from the text of the question. A member that is there twice is a fault too, which a parsed
+    /// value no longer shows.
+    ///
+    /// # Errors
+    /// As [`Brief::emitted`].
+    pub fn emitted_text(text: &str) -> Result<Self, Refusal> {
+        let Unambiguous(value) = serde_json::from_str(text).map_err(|fault| {
+            let msg = format!("the question is not JSON that every reader takes for the same: {fault}");
+            let loc = vec!["body".to_owned(), WIRE.to_owned()];
+            refused(vec![FieldError { kind: "json".to_owned(), loc, msg: plain(&msg) }])
+        })?;
+        Self::emitted(&value)
+    }
+
+    /// Reads a question that a surface got, to the letter of §4: nothing is filled in, blanks and lengths are the asker's.
     ///
     /// # Errors
     /// It must not be shown as a decision, not in part either; the text is the diagnostic.
     pub fn received(value: &Value) -> Result<Self, Malformed> {
-        serde_json::from_value(value.clone()).map_err(|fault| Malformed(fault.to_string()))
+        read(value, Strictness::Received).map_err(|faults| {
+            let said: Vec<String> = faults.into_iter().map(|fault| fault.msg).collect();
+            Malformed(said.join("; "))
+        })
     }
 
-    /// Reads a question from the text that a surface got. As [`Brief::received`], and a member that is there twice is a
-    /// fault too, which a parsed value no longer shows.
+    /// As [`Brief::received`], from the text that a surface got; a member that is there twice is a fault.
     ///
     /// # Errors
     /// As [`Brief::received`].
     pub fn received_text(text: &str) -> Result<Self, Malformed> {
-        let value: Value = serde_json::from_str(text).map_err(|fault| Malformed(fault.to_string()))?;
+        let Unambiguous(value) =
+            serde_json::from_str(text).map_err(|fault| Malformed(plain(&format!("not JSON: {fault}"))))?;
         Self::received(&value)
     }
 
