@@ -57,7 +57,7 @@ fn an_answer_fits_its_question() {
         is_refused(answer(&moment, option(index), 1), Code::InvalidRequest);
     }
     for (text, code) in [
-        ("".to_owned(), Code::InvalidRequest),
+        (String::new(), Code::InvalidRequest),
         (" \u{200b}\n".to_owned(), Code::InvalidRequest),
         ("a\0".to_owned(), Code::NulCharacter),
         ("x".repeat(MOMENT_WORD_BYTES + 1), Code::TooLarge),

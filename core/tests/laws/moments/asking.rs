@@ -2,7 +2,7 @@
 
 use entente_core::ids::{IntentId, JobId};
 use entente_core::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS};
-use entente_core::moments::{Brief, Hatches, Moment, MomentAsk, MomentState, ValidWhile};
+use entente_core::moments::{Brief, Circumstances, Hatches, Moment, MomentAsk, MomentState, ValidWhile};
 use entente_core::principals::Kind;
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
@@ -148,7 +148,7 @@ fn a_deliberation_has_no_question_and_no_end() {
         at_fault(Moment::deliberate(ask, Kind::Human, id(1), later(0)), member, "unexpected");
     }
     let digest = brief().digest();
-    let answer = moment.resolve(&person(ADA), &digest, super::option(0), Default::default(), later(1));
+    let answer = moment.resolve(&person(ADA), &digest, super::option(0), Circumstances::default(), later(1));
     let message = super::is_refused(answer, Code::MomentNotOpen);
     assert!(message.contains("without a question"), "{message}");
 }
