@@ -13,10 +13,12 @@ async fn without(world: &World, admin: &Client, scope: &str) -> Made {
         "channels:write",
         "agents:read",
         "agents:write",
+        "moments:read",
+        "moments:write",
         "admin",
     ];
     let rest: Vec<&str> = scopes.into_iter().filter(|known| *known != scope).collect();
-    assert_eq!(rest.len(), 6);
+    assert_eq!(rest.len(), 8);
     key(world, admin, "agent.ada", json!({ "scopes": rest })).await
 }
 
