@@ -43,6 +43,7 @@ mod leases;
 mod live;
 mod mailboxes;
 mod messages;
+mod moments;
 pub mod openapi;
 mod plan_verbs;
 mod plans;
@@ -188,6 +189,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     approvals::routes(config);
     buses::routes(config);
     bridges::routes(config);
+    moments::routes(config);
 }
 
 /// The application, as the server and the tests run it.
