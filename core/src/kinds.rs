@@ -169,4 +169,8 @@ kinds! {
     BridgeSet = "bridge.set";
     /// A bridge was taken away (house log).
     BridgeRemoved = "bridge.removed";
+    /// A person's password was set (house log).
+    PasswordSet = "person.password_set";
+    /// A one-time link for a person was made (house log).
+    LinkMade = "person.link_made";
 }

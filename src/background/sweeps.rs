@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, pairs, pending, sessions, tasks, workers,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, pairs, pending, people, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -65,11 +65,13 @@ pub enum Sweep {
     Pairs,
     /// Envelopes that are older than they are kept.
     Envelopes,
+    /// One-time links that are over.
+    Links,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -92,6 +94,7 @@ impl Sweep {
         Self::EnvelopeLogs,
         Self::Pairs,
         Self::Envelopes,
+        Self::Links,
     ];
 
     /// Its name in metrics and logs.
@@ -120,6 +123,7 @@ impl Sweep {
             Self::EnvelopeLogs => "envelope_logs",
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
+            Self::Links => "links",
         }
     }
 
@@ -141,7 +145,8 @@ impl Sweep {
             | Self::Workers
             | Self::Checkpoints
             | Self::EnvelopeLogs
-            | Self::Envelopes => 240,
+            | Self::Envelopes
+            | Self::Links => 240,
         }
     }
 
@@ -173,6 +178,7 @@ impl Sweep {
             Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
+            Self::Links => people::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure};
 use crate::app::keys::NewKey;
+use crate::app::people;
 use crate::app::seeds::{self, Seed};
 use crate::config::Config;
 use crate::db::{self, private::Private};
@@ -120,6 +121,13 @@ pub async fn dev(arguments: Dev) -> Done {
         announce("A key for this run, which may do everything and act as anybody:", &new);
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
+    let door = people::development(&server.ctx).await?;
+    if let Some(path) = door.path {
+        println!(
+            "\nDecide and watch as human.dev; this link logs you in, once:\n\n  http://{}{}",
+            server.address, path.0
+        );
+    }
     println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", server.address);
     run(server, private, signals).await
 }

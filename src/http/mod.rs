@@ -44,6 +44,7 @@ mod live;
 mod mailboxes;
 mod messages;
 pub mod openapi;
+mod people;
 mod plan_verbs;
 mod plans;
 mod principals;
@@ -73,6 +74,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_actix_web::service_config::ServiceConfig;
 use utoipa_actix_web::{AppExt as _, scope};
 
+pub(crate) use self::caller::{admit, doors};
 pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
 use crate::app::Ctx;
@@ -82,6 +84,7 @@ use crate::app::sends::Sends;
 use crate::arcp::socket;
 use crate::shutdown::Tasks;
 use crate::telemetry::spans::Spans;
+use crate::web::pace::Pace as Logins;
 
 /// What the door itself is limited to.
 #[derive(Debug, Clone)]
@@ -130,6 +133,8 @@ pub struct Doors {
     pub request_ids: frontdoor::RequestIds,
     /// Refused subscriptions that may be held at once; beyond, they are answered without delay.
     pub held: Semaphore,
+    /// How often somebody has tried to log in.
+    pub logins: Logins,
     /// The OpenAPI document, as it is served.
     pub document: Arc<openapi::Document>,
 }
@@ -188,6 +193,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     approvals::routes(config);
     buses::routes(config);
     bridges::routes(config);
+    people::routes(config);
 }
 
 /// The application, as the server and the tests run it.
@@ -215,6 +221,7 @@ pub fn application(
         .split_for_parts();
     app.route("/arcp/", web::get().to(socket::slashed))
         .configure(move |config| openapi::pages(config, &document))
+        .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))
         .wrap(from_fn(frontdoor::pass))
 }

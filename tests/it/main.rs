@@ -42,6 +42,8 @@ mod messages;
 mod nodes;
 mod openapi;
 mod outage;
+mod pages;
+mod people;
 mod plans;
 mod powers;
 mod principals;
