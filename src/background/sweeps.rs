@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, pairs, pending, people, sessions, tasks, workers,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
+    workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -65,13 +66,15 @@ pub enum Sweep {
     Pairs,
     /// Envelopes that are older than they are kept.
     Envelopes,
+    /// Binding moments that lapse, go to a second person, are told of the end of their job, or have been kept long enough.
+    Moments,
     /// One-time links that are over.
     Links,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -94,6 +97,7 @@ impl Sweep {
         Self::EnvelopeLogs,
         Self::Pairs,
         Self::Envelopes,
+        Self::Moments,
         Self::Links,
     ];
 
@@ -123,6 +127,7 @@ impl Sweep {
             Self::EnvelopeLogs => "envelope_logs",
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
+            Self::Moments => "moments",
             Self::Links => "links",
         }
     }
@@ -135,7 +140,7 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs => 1,
+            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
@@ -178,6 +183,7 @@ impl Sweep {
             Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
+            Self::Moments => moments::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };

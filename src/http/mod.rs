@@ -43,6 +43,7 @@ mod leases;
 mod live;
 mod mailboxes;
 mod messages;
+mod moments;
 pub mod openapi;
 mod people;
 mod plan_verbs;
@@ -193,6 +194,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     approvals::routes(config);
     buses::routes(config);
     bridges::routes(config);
+    moments::routes(config);
     people::routes(config);
 }
 

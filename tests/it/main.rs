@@ -39,6 +39,7 @@ mod leases;
 mod ledger;
 mod mailboxes;
 mod messages;
+mod moments;
 mod nodes;
 mod openapi;
 mod outage;

@@ -26,6 +26,15 @@ pub async fn logged_in(world: &World, id: &str, admin: bool) -> Browser {
     browser
 }
 
+/// Makes so many links, and lets their time pass.
+pub async fn lapsed(world: &World, many: u64) {
+    let admin = person(world, "human.ada").await;
+    for _ in 0..many {
+        admin.post("/people/human.ada/links", json!({ "expires_in": 60 })).await.is(201);
+    }
+    world.clock.advance(60);
+}
+
 async fn log_in(browser: &mut Browser, name: &str, password: &str) -> Page {
     browser.post("/login", &[("name", name), ("password", password), ("next", "/dashboard")]).await
 }
