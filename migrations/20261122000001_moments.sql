@@ -61,8 +61,8 @@ CREATE TABLE moments (
     resolved_via       text CHECK (resolved_via IN ('web', 'cli', 'api')),
     -- Why it was withdrawn or closed, in somebody's words.
     end_reason         text,
-    -- Whether it was refused and the objection is not settled: nobody has answered what took its place, or closed it.
-    unsettled          boolean NOT NULL,
+    -- When the objection to a refused question was settled: its deliberation was closed, or what took its place answered.
+    veto_settled_at    timestamptz,
     -- When it came to an end: resolved, withdrawn, expired, superseded or closed.
     ended_at           timestamptz,
     -- When the agent said that it has the answer.
@@ -88,7 +88,7 @@ CREATE INDEX moments_changed_of_agent ON moments (agent_id, changed_seq);
 CREATE INDEX moments_changed_of_principal ON moments (principal_id, changed_seq);
 CREATE INDEX moments_changed_of_escalation ON moments (escalate_to, changed_seq) WHERE escalate_to IS NOT NULL;
 -- The refused questions that are not settled.
-CREATE INDEX moments_unsettled ON moments (agent_id, principal_id) WHERE unsettled;
+CREATE INDEX moments_unsettled ON moments (agent_id) WHERE resolution_kind = 'dialogue' AND veto_settled_at IS NULL;
 -- What waits for somebody.
 CREATE INDEX moments_waiting ON moments (principal_id, id) WHERE state IN ('open', 'deliberating');
 CREATE INDEX moments_waiting_escalated ON moments (escalate_to, id)

@@ -250,10 +250,17 @@ impl Turn {
     async fn take(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<(Self, Kept)> {
         let mut conn = ctx.pool.acquire().await?;
         let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
-        drop(conn);
         role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
-        let line = line_of(&found.moment);
-        let mut turn = Self::begin(ctx, caller.trace, &[line], Vec::new()).await?;
+        let mut lines = vec![line_of(&found.moment)];
+        if found.moment.supersedes.is_some() {
+            // What it took the place of may be settled with it.
+            let before = rows::before(&mut conn, id).await?;
+            lines.extend(before.iter().map(|kept| line_of(&kept.moment)));
+        }
+        drop(conn);
+        lines.sort_unstable();
+        lines.dedup();
+        let mut turn = Self::begin(ctx, caller.trace, &lines, Vec::new()).await?;
         let kept = rows::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("moment"))?;
         let kept = turn.pass(ctx, kept).await?;
         Ok((turn, kept))

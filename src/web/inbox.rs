@@ -116,7 +116,6 @@ struct MomentPage {
     card: Card,
     brief: Option<Brief>,
     digest: String,
-    version: i64,
     /// What went wrong with what was done last.
     complaint: Option<String>,
     /// What was written then, so that it is not lost.
@@ -210,7 +209,6 @@ fn written(
     MomentPage {
         shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).live("/inbox/stream"),
         digest: moment.digest.clone().unwrap_or_default(),
-        version: moment.version,
         complaint,
         draft,
         open,

@@ -12,8 +12,6 @@ pub struct When {
     pub day: String,
     /// "3 min ago", "in 2 h".
     pub near: String,
-    /// Whether it has passed.
-    pub past: bool,
 }
 
 impl When {
@@ -26,12 +24,7 @@ impl When {
             (true, false) => format!("{} ago", long(span.num_seconds())),
             (false, _) => format!("in {}", long(span.num_seconds().max(1))),
         };
-        Self {
-            exact: rfc3339(at.trunc_subsecs(0)),
-            day: at.format("%-d %b %H:%M UTC").to_string(),
-            near,
-            past,
-        }
+        Self { exact: rfc3339(at.trunc_subsecs(0)), day: at.format("%-d %b %H:%M UTC").to_string(), near }
     }
 }
 

@@ -270,3 +270,78 @@ async fn the_dashboard_shows_no_more_than_one_may_see() {
     }
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_cannot_be_read_is_never_shown_as_one() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    let mut browser = logged_in(&world, "human.ada", false).await;
+    let told = json!({ "fallback_text": "Shall <i>1.4</i> ship?" });
+    let broken = crate::moments::ask(&agent, told).await["id"].as_str().unwrap().to_owned();
+    let whole = crate::moments::ask(&agent, json!({})).await["id"].as_str().unwrap().to_owned();
+    let uuid = broken.parse::<entente_core::ids::MomentId>().unwrap().uuid();
+    let cases = [
+        ("no JSON", "{", "Ship release 1.4"),
+        ("a member is missing", r#"{"synopsis":"Ship release 1.4 now."}"#, "Ship release 1.4 now"),
+        (
+            "too many options",
+            r#"{"synopsis":"Ship it.","findings":[],"recommendations":[],"offer":"","question":{"stem":"s","options":[
+            {"label":"one","reasoning":"r"}],"recommended_idx":0,"hatches":{"free_text":true,"dialogue":true}}}"#,
+            "Ship it.",
+        ),
+    ];
+    for (case, brief, hidden) in cases {
+        let set = "UPDATE moments SET brief = $1 WHERE id = $2";
+        sqlx::query(set).bind(brief).bind(uuid).execute(&world.ctx().pool).await.unwrap();
+        let page = browser.get(&format!("/inbox/{broken}")).await;
+        assert_eq!(page.status, 200, "{case}");
+        assert!(page.text.contains("The question was discarded:"), "{case}: {}", page.text);
+        assert!(page.text.contains("Shall &#60;i&#62;1.4&#60;/i&#62; ship?"), "{case}: {}", page.text);
+        for part in [hidden, "type=\"radio\"", "name=\"kind\""] {
+            assert!(!page.text.contains(part), "{case} shows `{part}`");
+        }
+        // Nor does it take the others with it.
+        let inbox = browser.get("/inbox").await;
+        assert_eq!(inbox.status, 200, "{case}");
+        assert!(
+            inbox.text.contains(&whole) && inbox.text.contains("A question that cannot be shown"),
+            "{case}"
+        );
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_person_who_is_asked_gets_the_form() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    let mut ada = logged_in(&world, "human.ada", false).await;
+    let mut ben = logged_in(&world, "human.ben", false).await;
+    let mut root = logged_in(&world, "human.root", true).await;
+    let moment = crate::moments::ask(&agent, json!({})).await;
+    let path = format!("/inbox/{}", moment["id"].as_str().unwrap());
+    assert_eq!(ben.get(&path).await.status, 404);
+    let seen = root.get(&path).await;
+    assert_eq!(seen.status, 200);
+    assert!(!seen.text.contains("type=\"radio\""), "an admin sees it and answers nothing");
+    let answer =
+        [("kind", "option"), ("option", "0"), ("digest", moment["envelope_digest"].as_str().unwrap())];
+    assert_eq!(ben.act(&format!("{path}/answer"), "/inbox", &answer).await.status, 404);
+    assert_eq!(root.act(&format!("{path}/answer"), "/inbox", &answer).await.status, 403);
+    // Looking at it, however often, is no answer, and is not noted either.
+    let before = agent.get(&crate::moments::at(&moment)).await.ok();
+    assert_eq!(ada.get(&path).await.status, 200);
+    assert_eq!(agent.get(&crate::moments::at(&moment)).await.ok(), before);
+    // Another question than the one that was seen is not answered.
+    let stale = [("kind", "option"), ("option", "0"), ("digest", "sha256:00")];
+    let page = ada.act(&format!("{path}/answer"), &path, &stale).await;
+    assert_eq!(page.status, 409);
+    assert!(page.text.contains("role=\"alert\""));
+    let unsaid = [("kind", "free_text"), ("answer", " "), ("digest", answer[2].1)];
+    assert_eq!(ada.act(&format!("{path}/answer"), &path, &unsaid).await.status, 422);
+    let done = ada.act(&format!("{path}/answer"), &path, &answer).await;
+    assert_eq!((done.status, done.location), (303, path.clone()));
+    let found = agent.get(&crate::moments::at(&moment)).await.ok();
+    assert_eq!((&found["state"], &found["resolution"]["resolved_via"]), (&json!("resolved"), &json!("web")));
+    world.end().await;
+}

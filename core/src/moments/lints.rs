@@ -4,11 +4,13 @@
 //! The lexical lints know English only: phrases, stems, small words. They are skipped where a text is not mostly (nine letters
 //! in ten) of ASCII letters. Another language in those letters is looked at as if it were English, and mostly trips nothing.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::brief::{Brief, Choice};
 use super::phrases::{CONSIDERATIONS, HATCH_BEGINNINGS, HATCHES, HEDGES, LEADING, has_phrase, sentences};
-use super::words::{content, is_english, jaccard_at_least, key, shared, stem, words};
+use super::words::{content, is_english, key, shared, stem, words};
 
 /// How much a lint weighs.
 #[derive(
@@ -155,26 +157,39 @@ fn synopsis(lints: &mut Vec<Lint>, brief: &Brief) {
     }
 }
 
-/// What a finding says, and the numbers in it: one with another number is another finding, however alike the words.
+/// What a text says, and the numbers in it: a finding with another number is another finding, however alike the words. Words
+/// are numbers here, because each finding is compared with each.
 struct Said {
-    words: Vec<String>,
-    numbers: Vec<String>,
+    words: Vec<usize>,
+    numbers: Vec<usize>,
 }
 
 impl Said {
-    fn of(text: &str) -> Option<Self> {
-        let words = is_english(text).then(|| content(text))?;
-        let number = |word: &&String| word.bytes().any(|byte| byte.is_ascii_digit());
-        Some(Self { numbers: words.iter().filter(number).cloned().collect(), words })
+    fn of(text: &str, known: &mut HashMap<String, usize>) -> Option<Self> {
+        if !is_english(text) {
+            return None;
+        }
+        let (mut words, mut numbers) = (Vec::new(), Vec::new());
+        for word in content(text) {
+            let is_number = word.bytes().any(|byte| byte.is_ascii_digit());
+            let next = known.len();
+            let word = *known.entry(word).or_insert(next);
+            words.push(word);
+            numbers.extend(is_number.then_some(word));
+        }
+        words.sort_unstable();
+        numbers.sort_unstable();
+        Some(Self { words, numbers })
     }
 
     /// Whether nearly all of it is in the other, or both are nearly the same.
     fn is_in(&self, other: &Self) -> bool {
-        let told = shared(&self.numbers, &other.numbers) == self.numbers.len();
+        let both = shared(&self.words, &other.words);
+        let all = self.words.len() + other.words.len() - both;
         // One word in common is no repetition.
-        let contained =
-            self.words.len() > 1 && shared(&self.words, &other.words) * 10 >= self.words.len() * 8;
-        told && (contained || jaccard_at_least(60, &self.words, &other.words))
+        let contained = self.words.len() > 1 && both * 10 >= self.words.len() * 8;
+        let alike = all > 0 && both * 10 >= all * 6;
+        (contained || alike) && shared(&self.numbers, &other.numbers) == self.numbers.len()
     }
 }
 
@@ -182,11 +197,12 @@ fn findings(lints: &mut Vec<Lint>, brief: &Brief) {
     if !(3..=6).contains(&brief.findings.len()) {
         lints.push(found("findings.count", "/findings"));
     }
-    let synopsis = Said::of(&brief.synopsis);
+    let mut known = HashMap::new();
+    let synopsis = Said::of(&brief.synopsis, &mut known);
     let mut before: Vec<(String, Option<Said>)> = Vec::new();
     for (index, finding) in brief.findings.iter().enumerate() {
         let at = format!("/findings/{index}");
-        let (key, said) = (key(finding), Said::of(finding));
+        let (key, said) = (key(finding), Said::of(finding, &mut known));
         let in_synopsis = said.as_ref().zip(synopsis.as_ref()).is_some_and(|(one, other)| one.is_in(other));
         if finding.len() > LONG_FINDING {
             lints.push(found("findings.long", at.as_str()));

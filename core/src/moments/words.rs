@@ -1,5 +1,9 @@
 //! What a text says, apart from how it is written: for finding out whether two texts are the same question, or say the same.
 
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use unicase::UniCase;
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 use unicode_normalization::UnicodeNormalization as _;
@@ -70,13 +74,30 @@ pub(super) fn set(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// How many are in both sets.
-pub(super) fn shared(one: &[String], other: &[String]) -> usize {
-    one.iter().filter(|word| other.binary_search(word).is_ok()).count()
+/// How many are in both sets: a walk along both.
+pub(super) fn shared<T: Ord>(one: &[T], other: &[T]) -> usize {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let mut count = 0;
+    while let (Some(left), Some(right)) = (one.peek(), other.peek()) {
+        match left.cmp(right) {
+            Ordering::Less => {
+                one.next();
+            }
+            Ordering::Greater => {
+                other.next();
+            }
+            Ordering::Equal => {
+                count += 1;
+                one.next();
+                other.next();
+            }
+        }
+    }
+    count
 }
 
 /// Whether the shared part of two sets is at least this many percent of both together (Jaccard). Nothing is like nothing.
-pub(super) fn jaccard_at_least(percent: usize, one: &[String], other: &[String]) -> bool {
+pub(super) fn jaccard_at_least<T: Ord>(percent: usize, one: &[T], other: &[T]) -> bool {
     let both = shared(one, other);
     let all = one.len() + other.len() - both;
     all > 0 && both * 100 >= percent * all
@@ -90,7 +111,9 @@ pub(super) fn is_english(text: &str) -> bool {
 }
 
 /// Words that say nothing of what a sentence is about.
-const SMALL: &str = "a about after again all also am an and any are as at be been before being both but by can could did do does \
+static SMALL: LazyLock<HashSet<&str>> = LazyLock::new(|| SMALL_WORDS.split_ascii_whitespace().collect());
+
+const SMALL_WORDS: &str = "a about after again all also am an and any are as at be been before being both but by can could did do does \
      doing done each for from further had has have having he her here him his how i if in into is it its just may me might \
      more most must my no nor not of off on once only or other our out over own same shall she should so some such than that \
      the their them then there these they this those through to too under until up us very was we were what when where which \
@@ -98,8 +121,11 @@ const SMALL: &str = "a about after again all also am an and any are as at be bee
 
 /// What a text in English is about: its stems without small words, each once.
 pub(super) fn content(text: &str) -> Vec<String> {
-    let small = |word: &String| SMALL.split_ascii_whitespace().any(|one| one == word);
-    set(words(text).into_iter().filter(|word| !small(word)).map(|word| stem(&word)).collect())
+    set(words(text)
+        .into_iter()
+        .filter(|word| !SMALL.contains(word.as_str()))
+        .map(|word| stem(&word))
+        .collect())
 }
 
 /// A rough stem: enough that "ships", "shipping" and "shipped" are one word.

@@ -53,10 +53,8 @@ pub async fn resolve(
     turn.record(ctx, event, caller.principal(), &kept.moment, &told);
     turn.tell_job(ctx, &kept.moment, false).await?;
     turn.save(ctx, &mut kept).await?;
-    if kind == ResolutionKind::Dialogue {
-        rows::unsettle(&mut turn.tx, id).await?;
-    } else {
-        rows::settle(&mut turn.tx, id).await?;
+    if kind != ResolutionKind::Dialogue {
+        turn.settle(ctx, id).await?;
     }
     idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
     turn.shown(ctx, caller, kept).await
@@ -64,6 +62,19 @@ pub async fn resolve(
 
 fn kind_of(kind: ResolutionKind) -> Kind {
     if kind == ResolutionKind::Dialogue { Kind::MomentVetoed } else { Kind::MomentResolved }
+}
+
+impl Turn {
+    /// The objections to what this moment has taken the place of are settled, back to the first.
+    async fn settle(&mut self, ctx: &Ctx, id: MomentId) -> Outcome<()> {
+        for mut before in rows::before(&mut self.tx, id).await? {
+            if let Some(settled) = before.moment.settle_veto(self.now) {
+                before.moment = settled;
+                self.save(ctx, &mut before).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A retry under a key: the first answer, as long as it is the same one, or that can no longer be told.
@@ -88,7 +99,7 @@ pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<Stri
     kept.moment = kept.moment.close(&decider(caller), reason, turn.now)?;
     turn.record(ctx, Kind::MomentClosed, caller.principal(), &kept.moment, &json!({}));
     turn.save(ctx, &mut kept).await?;
-    rows::settle(&mut turn.tx, id).await?;
+    turn.settle(ctx, id).await?;
     turn.shown(ctx, caller, kept).await
 }
 

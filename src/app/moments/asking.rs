@@ -138,7 +138,7 @@ pub async fn deliberate(
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let begun = Moment::deliberate(ask, addressee, id, turn.now)?;
     // What may be said is the law's; that it is the first word changes nothing of the moment.
-    let (_, kind) = begun.word(law::course::Speaker::Agent(&caller.agent), text, turn.now)?;
+    let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
     let mut kept = Kept {
         moment: begun,
         lints: Vec::new(),
@@ -298,7 +298,8 @@ async fn judged(conn: &mut PgConnection, brief: &Brief, ask: &MomentAsk) -> Outc
         .collect();
     let found = select!(
         "moments::unsettled",
-        "WHERE m.unsettled AND m.agent_id = $1 AND (m.principal_id = ANY($2) OR m.resolved_by = ANY($2)) ORDER BY m.id",
+        "WHERE m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL AND m.agent_id = $1
+           AND (m.principal_id = ANY($2) OR m.resolved_by = ANY($2)) ORDER BY m.id",
         ask.agent_id,
         &asked as &[&str]
     )
@@ -312,7 +313,7 @@ async fn judged(conn: &mut PgConnection, brief: &Brief, ask: &MomentAsk) -> Outc
 fn vetoed(moment: &Moment) -> Option<Vetoed<'_>> {
     Some(Vetoed {
         id: moment.id,
-        brief: moment.brief.as_ref(),
+        brief: moment.brief.as_ref()?,
         digest: moment.digest.as_deref()?,
         deliberated: moment.deliberated_at.is_some(),
         superseded: moment.state == MomentState::Superseded,

@@ -9,7 +9,7 @@ use entente_core::ids::{IntentId, JobId, MomentId};
 use entente_core::keys::Scope;
 use entente_core::limits::PAGE;
 use entente_core::moments::rates::{Asked, Rates};
-use entente_core::moments::{MomentState, ResolutionKind, rates as law};
+use entente_core::moments::{Hatches, MomentState, ResolutionKind, rates as law};
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -241,8 +241,7 @@ pub async fn rates(ctx: &Ctx, caller: &Caller, agent: Option<&str>) -> Outcome<V
         let parse = |word: &str| ResolutionKind::parse(word).ok_or_else(|| unknown("kind of answer", word));
         let asked = Asked {
             calibration_note: row.has_calibration_note,
-            free_text: row.hatch_free_text,
-            dialogue: row.hatch_dialogue,
+            hatches: Hatches { free_text: row.hatch_free_text, dialogue: row.hatch_dialogue },
             answered: kind.map(parse).transpose()?,
             near_duplicate: row.near_duplicate,
         };

@@ -54,7 +54,7 @@ macro_rules! select {
                     m.supersedes, m.superseded_by, m.objection_response, m.state, m.created_at, m.expires_at,
                     m.first_viewed_at, m.detail_asked_at, m.deliberated_at, m.resolution_kind, m.option_idx, m.answer_text,
                     m.objection_text, m.resolved_at, m.resolved_by, m.resolver_key_id, m.resolved_via, m.end_reason,
-                    m.ended_at, m.acked_at, m.scrubbed_at, m.version, m.changed_seq, c.status AS "job_status?",
+                    m.ended_at, m.veto_settled_at, m.acked_at, m.scrubbed_at, m.version, m.changed_seq, c.status AS "job_status?",
                     c.ended_at AS "job_ended_at?", j.expires_at AS "job_expires_at?", j.deadline AS "job_deadline?",
                     i.status AS "intent_status?"
              FROM moments m LEFT JOIN jobs j ON j.id = m.job_id LEFT JOIN job_clock c ON c.job_id = m.job_id
@@ -106,6 +106,7 @@ pub(super) struct Row {
     pub resolved_via: Option<String>,
     pub end_reason: Option<String>,
     pub ended_at: Option<Timestamp>,
+    pub veto_settled_at: Option<Timestamp>,
     pub acked_at: Option<Timestamp>,
     pub scrubbed_at: Option<Timestamp>,
     pub version: i64,
@@ -185,6 +186,7 @@ impl TryFrom<Row> for Kept {
             resolution,
             ended_at: row.ended_at,
             end_reason: row.end_reason,
+            veto_settled_at: row.veto_settled_at,
             acknowledged_at: row.acked_at,
             scrubbed_at: row.scrubbed_at,
             version: row.version,
@@ -232,9 +234,9 @@ pub(super) async fn insert(
          INSERT INTO moments (id, agent_id, principal_id, escalate_to, escalate_at, profile, brief, digest, fallback_text,
              decision_class, hatch_free_text, hatch_dialogue, hatch_justification, has_calibration_note, near_duplicate, lints,
              job_id, intent_id, corr, valid_while, supersedes, objection_response, state, created_at, expires_at,
-             deliberated_at, version, unsettled, due_at, changed_seq)
+             deliberated_at, version, due_at, changed_seq)
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-                $25, $26, $27, false, $28, turn.last_seq FROM turn
+                $25, $26, $27, $28, turn.last_seq FROM turn
          RETURNING changed_seq",
         moment.id.uuid(),
         moment.agent_id,
@@ -286,7 +288,7 @@ pub(super) async fn update(
              superseded_by = $7, objection_response = $8, state = $9, first_viewed_at = $10, detail_asked_at = $11,
              deliberated_at = $12, resolution_kind = $13, option_idx = $14, answer_text = $15, objection_text = $16,
              resolved_at = $17, resolved_by = $18, resolver_key_id = $19, resolved_via = $20, end_reason = $21,
-             ended_at = $22, acked_at = $23, scrubbed_at = $24, version = $25, due_at = $26, lints = $27,
+             ended_at = $22, acked_at = $23, scrubbed_at = $24, version = $25, due_at = $26, lints = $27, veto_settled_at = $28,
              changed_seq = (SELECT last_seq FROM turn)
          WHERE id = $1 AND version = $2 RETURNING changed_seq",
         moment.id.uuid(),
@@ -315,7 +317,8 @@ pub(super) async fn update(
         moment.scrubbed_at,
         moment.version,
         due_at,
-        serde_json::to_string(&kept.lints)?
+        serde_json::to_string(&kept.lints)?,
+        moment.veto_settled_at
     )
     .fetch_optional(conn)
     .await?;
@@ -326,28 +329,19 @@ pub(super) async fn update(
     Ok(())
 }
 
-/// Notes that the question was refused, and the objection stands.
-pub(super) async fn unsettle(conn: &mut PgConnection, id: MomentId) -> Outcome<()> {
-    sqlx::query!("-- moments::unsettle\n UPDATE moments SET unsettled = true WHERE id = $1", id.uuid())
-        .execute(conn)
-        .await?;
-    Ok(())
-}
-
-/// Notes that a person has answered, or closed, what took the place of refused questions: their objections are settled, back to
-/// the first. Called by who has written a moment in this transaction, and holds the clock.
-pub(super) async fn settle(conn: &mut PgConnection, id: MomentId) -> Outcome<()> {
-    sqlx::query!(
-        "-- moments::settle
-         WITH RECURSIVE chain (id) AS (
-             SELECT $1::uuid
-             UNION SELECT m.supersedes FROM moments m JOIN chain ON m.id = chain.id WHERE m.supersedes IS NOT NULL)
-         UPDATE moments SET unsettled = false WHERE unsettled AND id IN (SELECT id FROM chain)",
+/// The moments whose places were taken one after the other until this one took the last, the latest first.
+pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec<Kept>> {
+    let rows = select!(
+        "moments::before",
+        "JOIN (WITH RECURSIVE chain (id) AS (
+                 SELECT supersedes FROM moments WHERE id = $1
+                 UNION SELECT b.supersedes FROM moments b JOIN chain ON b.id = chain.id)
+               SELECT id FROM chain WHERE id IS NOT NULL) c2 ON c2.id = m.id ORDER BY m.id DESC",
         id.uuid()
     )
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    rows.into_iter().map(Kept::try_from).collect()
 }
 
 /// Moments to which time, or the end of their job, does something at this moment.
