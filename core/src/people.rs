@@ -8,6 +8,7 @@ use sha2::Sha256;
 
 use crate::canonical::{Digest, sha256};
 use crate::ids::Chance;
+use crate::keys::Scope;
 use crate::limits::TITLE_BYTES;
 use crate::principals::Kind;
 use crate::refusal::{Code, Refusal};
@@ -69,18 +70,19 @@ pub fn check_path(path: &str) -> Result<(), Refusal> {
 }
 
 /// Requires that somebody of one kind may make what opens the door for somebody of another: an agent makes nothing for a
-/// person, whatever its scopes. Else it could resolve that person's decisions.
+/// person, whatever its scopes, nor a service that could. Else it could resolve people's decisions.
 ///
 /// # Errors
 /// [`Code::MayNotActAs`].
-pub fn may_let_in(by: Kind, whom: Kind) -> Result<(), Refusal> {
-    if by != Kind::Agent || whom != Kind::Human {
+pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), Refusal> {
+    let administers = scopes.is_some_and(|scopes| scopes.contains(&Scope::Admin));
+    if by != Kind::Agent || whom == Kind::Agent || (whom == Kind::Service && !administers) {
         return Ok(());
     }
     Err(Refusal::new(
         Code::MayNotActAs,
-        "An agent's key makes no key, password or link for a person: decisions of people are theirs. Use the key of a \
-         service or of a person.",
+        "An agent's key makes no key, password or link for a person, nor a service's key with the scope `admin`: decisions of \
+         people are theirs. Use the key of a service or of a person.",
     ))
 }
 

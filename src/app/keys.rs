@@ -56,7 +56,7 @@ pub async fn create(
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let whom = principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
-    may_let_in(caller.grant.kind, whom.kind)?;
+    may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
@@ -91,7 +91,7 @@ pub async fn rotate(
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let Found { key: old, kind, .. } = reachable(&mut tx, caller, id).await?;
     caller.require_power_over(&old)?;
-    may_let_in(caller.grant.kind, kind)?;
+    may_let_in(caller.grant.kind, kind, Some(&old.scopes))?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }

@@ -189,6 +189,10 @@ pub async fn invitation(ctx: &Ctx, ticket: &str) -> Outcome<Invitation> {
 /// As [`invitation`].
 pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
+    // Before anything that costs: everybody may come with anything.
+    let mut connection = ctx.pool.acquire().await?;
+    links::waiting(&mut connection, &digest, ctx.now()).await?;
+    drop(connection);
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
     // All who come with it wait here for one another: the house's lock.
@@ -271,7 +275,7 @@ fn require_power(caller: &Caller, principal_id: &str, admin: bool) -> Outcome<()
 /// A person by its id, whom somebody of this kind may let in.
 async fn person(conn: &mut PgConnection, by: Kind, id: &str) -> Outcome<Principal> {
     let found = principals::find(conn, id).await?.ok_or_else(|| not_found("principal"))?;
-    may_let_in(by, found.kind)?;
+    may_let_in(by, found.kind, None)?;
     if found.kind == Kind::Human {
         return Ok(found);
     }

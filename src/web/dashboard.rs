@@ -354,11 +354,14 @@ fn asker_row(one: &Rated) -> AskerRow {
         agent: one.agent_id.clone(),
         class: one.decision_class.clone(),
         asked: count(rates.asked, "question"),
-        rates: vec![
-            rate("refused", rates.refused),
-            rate("hatches closed", rates.hatches_closed),
-            rate("corrected itself", rates.calibration_notes),
-        ],
+        // How often it was refused is always told; of the others only what there is.
+        rates: std::iter::once(rate("refused", rates.refused))
+            .chain((rates.hatches_closed.count > 0).then(|| rate("hatches closed", rates.hatches_closed)))
+            .chain(
+                (rates.calibration_notes.count > 0)
+                    .then(|| rate("corrected itself", rates.calibration_notes)),
+            )
+            .collect(),
     }
 }
 

@@ -194,11 +194,16 @@ pub fn strip(entries: &[Entry], now: Timestamp) -> Strip {
         |lane: Lane| 22 + 34 * LANES.iter().zip(0..).find(|(one, _)| **one == lane).map_or(0, |(_, at)| at);
     let (Some(first), Some(last)) = (entries.last(), entries.first()) else { return Strip::default() };
     let end = last.at.max(now);
-    let span = f64::from(i32::try_from((end - first.at).num_seconds()).unwrap_or(i32::MAX)).max(1.0);
-    let dots = entries.iter().map(|entry| {
-        let since = f64::from(i32::try_from((entry.at - first.at).num_seconds()).unwrap_or(i32::MAX));
+    let millis = |from: Timestamp, to: Timestamp| {
+        f64::from(i32::try_from((to - from).num_milliseconds()).unwrap_or(i32::MAX)).max(0.0)
+    };
+    let (span, steps) = (millis(first.at, end).max(1.0), entries.len().saturating_sub(1).max(1));
+    let dots = entries.iter().rev().zip(0_u32..).map(|(entry, step)| {
+        // Half by its time and half by its turn: a burst can be told apart, and a pause is seen.
+        let turn = f64::from(step) / f64::from(u32::try_from(steps).unwrap_or(u32::MAX));
+        let place = f64::midpoint(millis(first.at, entry.at) / span, turn);
         Dot {
-            x: short(110.0 + 830.0 * since / span),
+            x: short(110.0 + 830.0 * place),
             y: y_of(entry.lane),
             lane: lane_name(entry.lane),
             title: format!("{} {} {}", entry.at.format("%H:%M:%S"), entry.who, entry.what),

@@ -9,6 +9,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, ORIGIN, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use entente_core::people::{form_token, is_form_token};
+use entente_core::principals::Kind;
 use entente_core::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -145,8 +146,9 @@ async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
     };
     let key = cookies::key(request, doors).ok_or_else(next)?;
     let grant = match authentication::authenticate(&doors.ctx, &key).await {
-        Ok(grant) => grant,
-        Err(AppError::Refused(_)) => return Err(next()),
+        // Pages are people's; what others hold is for the API.
+        Ok(grant) if grant.kind == Kind::Human => grant,
+        Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
         Err(failure) => return Err(failure.into()),
     };
     crate::http::admit(doors, &grant, request)?;

@@ -166,6 +166,10 @@ async fn nobody_lets_himself_in_as_a_person() {
     strong.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);
     strong.post("/people/human.ada/links", json!({})).await.is(403);
     strong.post("/principals/human.ada/keys", json!({})).await.is(403);
+    // Nor by way of a service that could.
+    admin.post("/principals", json!({ "id": "service.x", "kind": "service" })).await.is(201);
+    strong.post("/principals/service.x/keys", json!({ "scopes": ["admin"], "act_as": ["*"] })).await.is(403);
+    strong.post("/principals/service.x/keys", json!({})).await.is(201);
     let hers = admin.post("/principals/human.ada/keys", json!({})).await.is(201);
     let id = hers["record"]["id"].as_str().unwrap();
     strong.post(&format!("/keys/{id}/rotate"), json!({})).await.is(403);

@@ -7,7 +7,7 @@ import { close, idOf, output, question, serve, until, window, windowOf } from ".
 
 let server;
 before(async () => { server = await serve(); });
-after(async () => { await close(); await server.stop(); });
+after(async () => { await close(); await server?.stop(); });
 
 const ask = (more, change) => server.release.post("/moments", question(more, change));
 const stateOf = (moment) => server.release.get(`/moments/${idOf(moment)}`);
@@ -96,7 +96,8 @@ test("the keyboard alone is enough, for an option and for one's own words", asyn
 });
 
 test("the question itself is refused, talked about, and asked anew", async () => {
-  const moment = await ask();
+  const agent = server.data;
+  const moment = await agent.post("/moments", question());
   const page = await windowOf(server, "human.ada");
   await page.goto(`${server.url}/inbox/${idOf(moment)}`);
   await page.keyboard.press("d");
@@ -104,11 +105,14 @@ test("the question itself is refused, talked about, and asked anew", async () =>
   await page.getByRole("button", { name: "Refuse the question" }).click();
   await page.getByRole("heading", { name: "You refused the question" }).waitFor();
   assert.equal((await stateOf(moment)).state, "deliberating");
-  const soon = await server.release.send("POST", "/moments", question({}, { synopsis: "Ship it all the same." }));
-  assert.deepEqual([soon.status, soon.body.code], [409, "deliberation_required"]);
+  const refused = async (what, code) => {
+    const answer = await agent.send("POST", "/moments", what);
+    assert.deepEqual([answer.status, answer.body.code], [409, code]);
+  };
+  await refused(question({}, { synopsis: "Ship it all the same." }), "same_question");
 
   await page.locator("body[data-following]").waitFor();
-  await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Sales asked, for the fair on Friday." });
+  await agent.post(`/moments/${idOf(moment)}/words`, { text: "Sales asked, for the fair on Friday." });
   await page.getByText("Sales asked, for the fair on Friday.").waitFor();
   await page.getByLabel("Your reply").fill("Then ask me about the fair.");
   await page.getByRole("button", { name: "Reply" }).click();
@@ -118,7 +122,8 @@ test("the question itself is refused, talked about, and asked anew", async () =>
     stem: "What is shown at the fair?",
     options: [{ label: "1.4 from a laptop", reasoning: "Nothing ships." }, { label: "1.3 as it is", reasoning: "It is tested." }],
     recommended_idx: 0, hatches: { free_text: true, dialogue: true } } };
-  const again = await ask({ supersedes: idOf(moment), objection_response: "You are right: the fair is the question." }, change);
+  await refused(question({}, change), "deliberation_required");
+  const again = await agent.post("/moments", question({ supersedes: idOf(moment), objection_response: "You are right: the fair is the question." }, change));
   await page.goto(`${server.url}/inbox/${idOf(again)}`);
   assert.match(await page.getByRole("main").innerText(), /You are right: the fair is the question\./);
   await page.getByLabel("1.4 from a laptop").check();

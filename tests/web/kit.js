@@ -1,7 +1,7 @@
 // What the tests of the pages stand on: a server of their own, agents that speak its API, and Debian's Chromium.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, mkdirSync, rmSync, existsSync } from "node:fs";
+import { chmodSync, mkdtempSync, mkdirSync, rmSync, existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,12 +16,20 @@ mkdirSync(output, { recursive: true });
 const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
 const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 
-/** A server with a database of its own, and its keys. */
+/** A server with a database of its own, and its keys. A machine that has too much to do may need a second start. */
 export async function serve() {
+  for (let tries = 1; ; tries += 1) {
+    try { return await start(); } catch (failure) { if (tries === 3) throw failure; }
+  }
+}
+
+async function start() {
   const dir = mkdtempSync(join(tmpdir(), "entente-pages-"));
+  // PostgreSQL runs as another user when the tests run as root.
+  chmodSync(dir, 0o755);
   const seeds = ["agent:agent.researcher=key-researcher", "agent:agent.data=key-data", "agent:agent.release=key-release",
     "human:human.ada=key-ada", "human:human.ben=key-ben"];
-  const child = spawn(program, ["dev", "--bind", "127.0.0.1:0", "--data-dir", dir,
+  const child = spawn(program, ["dev", "--bind", "127.0.0.1:0", "--data-dir", join(dir, "data"),
     ...seeds.flatMap((seed) => ["--seed", seed])], { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   const ended = new Promise((resolve) => child.once("exit", resolve));
@@ -41,9 +49,9 @@ export async function serve() {
   return {
     url, link,
     admin: api(url, key),
-    researcher: api(url, "key-researcher"),
-    data: api(url, "key-data"),
-    release: api(url, "key-release"),
+    researcher: api(url, "key-researcher", "agent.researcher"),
+    data: api(url, "key-data", "agent.data"),
+    release: api(url, "key-release", "agent.release"),
     ada: api(url, "key-ada"),
     async stop() {
       child.kill("SIGTERM");
@@ -54,7 +62,7 @@ export async function serve() {
 }
 
 /** The API, with a key. */
-export function api(url, key) {
+export function api(url, key, name) {
   const send = async (method, path, body) => {
     const answer = await fetch(`${url}/api/v1${path}`, {
       method,
@@ -69,6 +77,7 @@ export function api(url, key) {
     return answer.body;
   };
   return {
+    name,
     send,
     get: (path) => sure("GET", path),
     post: (path, body = {}) => sure("POST", path, body),
@@ -104,7 +113,7 @@ export async function close() {
 /** A window; whatever a page complains of is a fault of the test that opened it. */
 export async function window(options = {}) {
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  context.setDefaultTimeout(15000);
+  context.setDefaultTimeout(30000);
   const page = await context.newPage();
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(String(error)));
@@ -158,7 +167,7 @@ export const idOf = (moment) => moment.id ?? moment.moment_id;
 
 /** Waits until something holds. */
 export async function until(holds, what) {
-  const end = Date.now() + 15000;
+  const end = Date.now() + 30000;
   for (;;) {
     const found = await holds();
     if (found) return found;

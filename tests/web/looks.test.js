@@ -12,7 +12,7 @@ let server;
 let places;
 
 before(async () => { server = await serve(); places = await stage(server); });
-after(async () => { await close(); await server.stop(); });
+after(async () => { await close(); await server?.stop(); });
 
 /** A server on which something goes on. */
 async function stage({ researcher, data, release, admin }) {
@@ -25,7 +25,7 @@ async function stage({ researcher, data, release, admin }) {
   for (const title of titles) intents.push(await researcher.post("/intents", { title }));
   const intent = intents.at(-1);
   const channel = await researcher.post(`/intents/${intent.id}/channels`, { name: "data-clarification" });
-  const say = (agent, body) => agent.post(`/channels/${channel.id}/messages`, body);
+  const say = (agent, body) => agent.post(`/channels/${channel.id}/messages`, { sender: agent.name, ...body });
   await say(researcher, { message_type: "notify", payload: { text: "Starting with the revenue table." } });
   const asked = await say(researcher, { message_type: "request", to: "agent.data", payload: { question: "Is column 7 net or gross?" } });
   await say(data, { message_type: "response", correlation_id: asked.id, payload: { answer: "net" } });
@@ -42,7 +42,12 @@ async function stage({ researcher, data, release, admin }) {
     question: { stem: "What happens to the three outliers?", options: [
       { label: "Drop and note them", reasoning: "They are no customers." }, { label: "Keep them", reasoning: "The table stays complete." }],
     recommended_idx: 0, hatches: { free_text: true, dialogue: true } }, meta: { decision_class: "data" } }));
-  const talk = await data.post("/moments", question({}, { synopsis: "Buy 40 hours of the larger machine.", meta: { decision_class: "budget" } }));
+  const talk = await data.post("/moments", question({}, { synopsis: "Buy 40 hours of the larger machine.",
+    findings: ["The join needs 96 GB at its widest.", "The smaller machine has 64 GB.", "40 hours cost 61 USD."],
+    recommendations: ["Book the machine for Tuesday night."],
+    question: { stem: "On which machine does the join run?", options: [
+      { label: "On the larger one", reasoning: "It is done by Wednesday." }, { label: "On the smaller one", reasoning: "Nothing is bought." }],
+    recommended_idx: 0, hatches: { free_text: true, dialogue: true } }, meta: { decision_class: "budget" } }));
   const human = server.ada;
   await human.post(`/moments/${idOf(talk)}/resolution`, { envelope_digest: talk.envelope_digest, resolution: { kind: "dialogue", objection: "Why larger at all?" } });
   await data.post(`/moments/${idOf(talk)}/words`, { text: "The join of the two archives does not fit into 64 GB; on the smaller machine it would take nine days." });
@@ -57,9 +62,8 @@ async function work(worker, client, intent) {
   for (const [agent, budget, spent, current] of [["summarise", "5.00", 1.7, 34], ["collect", "2.00", 1.85, 92]]) {
     await client.post("/jobs", { agent, input: {}, intent_id: intent.id, lease_request: { "cost.budget": [`USD:${budget}`], "tool.call": ["*"] } });
     const host = await worker.post("/workers", { name: `${agent}-1`, agents: [agent] });
-    const claimed = await worker.send("POST", `/workers/${host.worker_id}/claim`, {});
-    const claim = claimed.body.jobs?.[0] ?? claimed.body;
-    if (!claim.job_id) continue;
+    const claimed = await worker.send("POST", "/jobs/claim", { worker_id: host.worker_id });
+    const claim = claimed.body.jobs[0];
     const events = [
       { kind: "progress", body: { current, total: 100, units: "rows", message: agent === "collect" ? "Reading the archive" : "Writing the March section" } },
       { kind: "metric", body: { name: "cost.model", value: spent, unit: "USD" } },
@@ -121,7 +125,7 @@ test("the dashboard goes along with what happens", async () => {
   await page.goto(`${server.url}/dashboard?intent=${intent.id}`);
   await page.locator("body[data-following]").waitFor();
   const channel = await server.researcher.post(`/intents/${intent.id}/channels`, { name: "by-the-way" });
-  await server.researcher.post(`/channels/${channel.id}/messages`, { message_type: "notify", payload: {} });
+  await server.researcher.post(`/channels/${channel.id}/messages`, { sender: "agent.researcher", message_type: "notify", payload: {} });
   await page.getByText("to everybody in by-the-way").waitFor();
   assert.match(await page.locator("#alarm").innerText(), /Deadlock: .*wait for/);
   await server.admin.post("/intents", { title: "Another matter" });

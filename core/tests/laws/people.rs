@@ -1,6 +1,7 @@
 //! How people get in: what a password must be, where a link may lead, that tokens of forms are one key's.
 
 use entente_core::ids::Chance;
+use entente_core::keys::Scope;
 use entente_core::people::{
     PASSWORD_BYTES, PASSWORD_CHARS, Ticket, check_password, check_path, form_token, is_form_token, may_let_in,
 };
@@ -19,7 +20,12 @@ impl Chance for Fixed {
 fn an_agent_makes_nothing_for_a_person() {
     for by in [Kind::Human, Kind::Agent, Kind::Service] {
         for whom in [Kind::Human, Kind::Agent, Kind::Service] {
-            assert_eq!(may_let_in(by, whom).is_err(), by == Kind::Agent && whom == Kind::Human);
+            let refused = |scopes| may_let_in(by, whom, scopes).is_err();
+            let agents = by == Kind::Agent;
+            assert_eq!(refused(None), agents && whom == Kind::Human);
+            assert_eq!(refused(Some(&Scope::ordinary())), agents && whom == Kind::Human);
+            // Who makes what may let people in, lets people in.
+            assert_eq!(refused(Some(&Scope::ALL)), agents && whom != Kind::Agent);
         }
     }
 }
