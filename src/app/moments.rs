@@ -23,6 +23,7 @@ use chrono::TimeDelta;
 use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
+use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, MomentId};
 use entente_core::keys::Scope;
 use entente_core::moments::{Decider, Level, Lint, Moment, MomentState, Via, WordKind};
@@ -42,7 +43,7 @@ use self::rows::Kept;
 pub use self::time::pass_time;
 pub use self::words::{Word, word};
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, Tx, jobs, lock_key, not_found};
+use super::{Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found};
 use crate::feed::Touch;
 use crate::telemetry::MomentLabels;
 
@@ -247,7 +248,12 @@ impl Turn {
     }
 
     /// Takes one moment in hand. What time has done to it is written down with whatever is done now.
-    async fn take(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<(Self, Kept)> {
+    async fn take(
+        ctx: &Ctx,
+        caller: &Caller,
+        id: MomentId,
+        once: Option<&Idempotency>,
+    ) -> Outcome<(Self, Kept)> {
         let mut conn = ctx.pool.acquire().await?;
         let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
         role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
@@ -260,7 +266,8 @@ impl Turn {
         drop(conn);
         lines.sort_unstable();
         lines.dedup();
-        let mut turn = Self::begin(ctx, caller.trace, &lines, Vec::new()).await?;
+        let once = once.map(|once| idempotency::lock_key(caller.principal(), &once.key));
+        let mut turn = Self::begin(ctx, caller.trace, &lines, once.into_iter().collect()).await?;
         let kept = rows::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("moment"))?;
         let kept = turn.pass(ctx, kept).await?;
         Ok((turn, kept))

@@ -48,6 +48,11 @@ pub fn at(moment: &Value) -> String {
     format!("/moments/{}", moment["id"].as_str().unwrap())
 }
 
+/// Has what time has done to moments written down; how much that was.
+pub async fn pass_time(world: &World) -> u64 {
+    entente::app::moments::pass_time(world.ctx(), 500).await.unwrap()
+}
+
 /// Asks so many questions, and lets their time pass.
 pub async fn lapsed(world: &World, count: u64) {
     let agent = world.agent("agent.a").await;
@@ -253,7 +258,7 @@ async fn lists_show_what_is_ones_own() {
     let rest =
         ada.get(&format!("/moments?limit=2&cursor={}", page["next_cursor"].as_str().unwrap())).await.ok();
     assert_eq!((of(&page), of(&rest), &rest["next_cursor"]), (2, 1, &Value::Null));
-    ada.get("/moments?state=approved").await.refused(400, "invalid_parameter");
+    ada.get("/moments?state=approved").await.refused(422, "invalid_parameter");
     // Who looks after the server sees that there was an answer, not which.
     let admin = world.admin().await;
     let seen = admin.get(&at(&asked[0])).await.ok();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, Around, Kept, select};
-use super::{Remark, Shown, Turn, due_at, line_of, pair_lock, words};
+use super::{Remark, Shown, Turn, due_at, line_of, pair_lock, passed, words};
 use crate::app::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
 
 /// The lint of a question that is nearly one that was refused.
@@ -88,7 +88,7 @@ pub async fn emit(
     }
     still(&mut turn, &setting).await?;
     // Read again: the lock of the two is held now.
-    let before = superseded(&mut turn.tx, &setting.ask).await?;
+    let before = superseded(&mut turn.tx, &setting.ask).await?.map(|kept| over(kept, turn.now));
     let mut lints = judged(&mut turn.tx, &brief, &setting.ask).await?;
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
@@ -237,6 +237,12 @@ async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<
         let message = "`supersedes` names no moment of yours.";
         Refusal::field(Code::Unprocessable, "supersedes", "unknown", message).into()
     })
+}
+
+/// What is over by now cannot be followed by anything: the law says so of what it is told.
+fn over(mut kept: Kept, now: Timestamp) -> Kept {
+    kept.moment = passed(&kept, now).unwrap_or(kept.moment);
+    kept
 }
 
 async fn begin(

@@ -23,7 +23,7 @@ use crate::telemetry::MomentLabels;
 /// It is not the caller's question; it no longer waits for an answer.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
     turn.record(ctx, Kind::MomentWithdrawn, &caller.agent, &kept.moment, &json!({ "reason": "withdrawn" }));
     turn.tell_job(ctx, &kept.moment, false).await?;
@@ -38,7 +38,7 @@ pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<S
 /// It is not the caller's question; there is nothing to acknowledge yet.
 pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.acknowledge(&caller.agent, turn.now)? {
         kept.moment = moment;
         if !turn.scrub(ctx, &mut kept).await? {
