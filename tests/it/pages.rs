@@ -214,7 +214,8 @@ async fn assets_are_kept_by_their_version() {
 async fn the_dashboard_shows_what_goes_on_and_what_hangs() {
     let world = World::start().await;
     let (ann, bob) = (world.agent("agent.ann").await, world.agent("agent.bob").await);
-    let (intent, channel) = talk(&ann, json!({ "name": "clarify <b>now</b>" })).await;
+    let (intent, channel) =
+        talk(&ann, json!({ "name": "clarify <b>now</b>", "member_policy": "intent" })).await;
     ann.post("/agents/register", json!({ "agent_id": "agent.ann", "role_id": "researcher" })).await.ok();
     let ask = |from: &str, to: &str| json!({ "sender": from, "to": to, "message_type": "request", "payload": { "q": 1 } });
     send(&ann, &channel, ask("agent.ann", "agent.bob")).await;
@@ -256,7 +257,7 @@ async fn the_dashboard_shows_no_more_than_one_may_see() {
 
     let mut person = logged_in(&world, "human.ada", false).await;
     let page = person.get(&format!("/dashboard?intent={open}")).await;
-    for hidden in ["secret matter", "waits for <strong>agent.bob", "5.00 USD", "in talk"] {
+    for hidden in ["secret matter", "waits for <strong>agent.bob", "5 of 5 USD", "in talk"] {
         assert!(!page.text.contains(hidden), "a person without a part in it sees `{hidden}`");
     }
     let asked = person.get(&format!("/dashboard?intent={closed}")).await;
@@ -264,7 +265,7 @@ async fn the_dashboard_shows_no_more_than_one_may_see() {
     let mut admin = logged_in(&world, "human.eve", true).await;
     let page = admin.get(&format!("/dashboard?intent={open}")).await;
     for shown in
-        ["secret matter", "waits for <strong>agent.bob", "5.00 of 5.00 USD left", "Everything on this server"]
+        ["secret matter", "waits for <strong>agent.bob", "5 of 5 USD left", "Everything on this server"]
     {
         assert!(page.text.contains(shown), "an admin does not see `{shown}` in {}", page.text);
     }

@@ -70,7 +70,7 @@ async fn a_password_opens_the_pages_and_logging_out_shuts_them() {
     let as_cookie = world.anon().with("cookie", &format!("entente={key}"));
     as_cookie.get("/principals/me").await.is(401);
     let me = world.client(&key).get("/principals/me").await.ok();
-    assert_eq!((&me["id"], &me["key"]["label"]), (&json!("human.ada"), &json!("browser")));
+    assert_eq!((&me["principal_id"], &me["key"]["label"]), (&json!("human.ada"), &json!("browser")));
     assert!(!me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")));
 
     let left = browser.act("/logout", "/dashboard", &[]).await;
@@ -215,7 +215,7 @@ async fn a_terminal_is_let_in_for_ten_minutes() {
     let key = page.between("ENTENTE_API_KEY=", "</pre>");
     let terminal = world.client(&key);
     let me = terminal.get("/principals/me").await.ok();
-    assert_eq!((&me["id"], &me["key"]["label"]), (&json!("human.ada"), &json!("terminal")));
+    assert_eq!((&me["principal_id"], &me["key"]["label"]), (&json!("human.ada"), &json!("terminal")));
     assert!(!me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")), "it administers nothing");
     world.clock.advance(600);
     terminal.get("/principals/me").await.is(401);

@@ -67,9 +67,8 @@ async fn prepare(world: &World, sweep: Sweep) {
             prepare_work(world, sweep).await;
         }
         Sweep::Credentials => {
-            // Their jobs are gone.
             let sql = "INSERT INTO credentials (id, generation, job_id, provisioner, state, given, asked_at, attempts)
-                 SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5)";
+                 SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5) -- jobs that are gone";
             sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,

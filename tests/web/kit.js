@@ -110,6 +110,11 @@ export async function close() {
   running = undefined;
 }
 
+/** Closes every window. */
+export async function closeWindows() {
+  await Promise.all((running?.contexts() ?? []).map((context) => context.close()));
+}
+
 /** A window; whatever a page complains of is a fault of the test that opened it. */
 export async function window(options = {}) {
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
@@ -118,8 +123,9 @@ export async function window(options = {}) {
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(String(error)));
   page.on("console", (message) => {
-    // A refusal is a page of its own status, which Chromium notes here too.
-    if (message.type() === "error" && !/status of (401|403|404|409|410|422|429)/.test(message.text())) {
+    // A refusal is a page of its own status, which Chromium notes here too, and streams end by breaking.
+    const meant = /status of (401|403|404|409|410|422|429)|INCOMPLETE_CHUNKED/;
+    if (message.type() === "error" && !meant.test(message.text())) {
       page.faults.push(message.text());
     }
   });

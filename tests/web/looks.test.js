@@ -1,17 +1,18 @@
 // How the pages look and whether everybody can use them: axe without a complaint, in the light and in the dark, and pictures
 // that are kept as output.
 
-import { after, before, test } from "node:test";
+import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { close, idOf, output, question, serve, windowOf, window, linkFor } from "./kit.js";
+import { close, closeWindows, idOf, output, question, serve, windowOf, window, linkFor } from "./kit.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 let server;
 let places;
 
 before(async () => { server = await serve(); places = await stage(server); });
+afterEach(closeWindows);
 after(async () => { await close(); await server?.stop(); });
 
 /** A server on which something goes on. */
