@@ -28,7 +28,7 @@ use super::{AppError, Caller, Ctx, Outcome, aside, idempotency, not_found, princ
 pub use links::tidy;
 
 /// The person that `entente dev` makes, for whoever looks at its pages.
-const DEVELOPER: &str = "human.dev";
+pub const DEVELOPER: &str = "human.dev";
 
 /// A one-time link, as it is ordered.
 #[derive(Debug, Clone)]

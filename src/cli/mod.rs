@@ -24,6 +24,7 @@ mod tasks;
 mod traces;
 mod verify;
 mod webhooks;
+mod welcome;
 mod worker;
 
 use clap::{Parser, Subcommand};

@@ -9,7 +9,7 @@ use entente_core::principals::Kind;
 use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure};
+use super::{Done, Failure, welcome};
 use crate::app::keys::NewKey;
 use crate::app::people;
 use crate::app::seeds::{self, Seed};
@@ -119,6 +119,11 @@ pub async fn dev(arguments: Dev) -> Done {
     let (server, private) = start(config, seeds, &mut signals).await?;
     if let Some(new) = seeds::development(&server.ctx).await? {
         announce("A key for this run, which may do everything and act as anybody:", &new);
+        if let Some(secret) = &new.secret
+            && let Err(failure) = welcome::ask(&server.ctx, &secret.0).await
+        {
+            tracing::warn!(error = %failure, "the first question could not be asked");
+        }
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
     let door = people::development(&server.ctx).await?;

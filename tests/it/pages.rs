@@ -346,3 +346,27 @@ async fn only_the_person_who_is_asked_gets_the_form() {
     assert_eq!((&found["state"], &found["resolution"]["resolved_via"]), (&json!("resolved"), &json!("web")));
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
+    let world = World::start().await;
+    let ann = world.agent("agent.ann").await;
+    for path in ["/dashboard/stream", "/inbox/stream"] {
+        let mut browser = logged_in(&world, "human.ada", false).await;
+        let cookie = format!("entente={}", browser.cookie.clone().unwrap());
+        let open = http().get(format!("http://{}{path}", world.address)).header("cookie", cookie);
+        let mut stream = open.send().await.unwrap();
+        assert_eq!(stream.headers()["content-type"], "text/event-stream; charset=utf-8");
+        let next = |chunk: Option<bytes::Bytes>| String::from_utf8(chunk.unwrap().to_vec()).unwrap();
+        let first = next(stream.chunk().await.unwrap());
+        assert!(first.contains("event: changed"), "{first}");
+        // It says that something went on and nothing of it.
+        crate::moments::ask(&ann, json!({ "corr": path })).await;
+        let second = next(stream.chunk().await.unwrap());
+        assert!(second.contains("event: changed") && !second.contains("agent.ann"), "{second}");
+        assert_ne!(first, second);
+        browser.act("/logout", "/inbox", &[]).await;
+        assert!(stream.chunk().await.is_err(), "{path} goes on after the login has ended");
+    }
+    world.end().await;
+}

@@ -11,13 +11,18 @@ afterEach(closeWindows);
 after(async () => { await close(); await server?.stop(); });
 
 const ask = (more, change) => server.release.post("/moments", question(more, change));
-const stateOf = (moment) => server.release.get(`/moments/${idOf(moment)}`);
+const stateOf = (moment, agent = server.release) => agent.get(`/moments/${idOf(moment)}`);
 
-test("the link of `entente dev` leads to the inbox in one click", async () => {
+test("from the link of `entente dev` to a decision that is made", async () => {
   const page = await window();
   await page.goto(server.link);
   await page.getByRole("button", { name: "Log in as human.dev" }).click();
   await page.waitForURL("**/inbox");
+  await page.getByRole("link", { name: "Let your first agent in over MCP." }).click();
+  await page.getByLabel("REST under /api/v1").check();
+  await page.getByRole("button", { name: "Commit to this" }).click();
+  await page.getByRole("heading", { name: "Answered" }).waitFor();
+  await page.getByRole("link", { name: "← Inbox" }).click();
   assert.match(await page.getByRole("main").innerText(), /Nothing waits for you/);
   const again = await window();
   const answer = await again.goto(server.link);
@@ -105,7 +110,7 @@ test("the question itself is refused, talked about, and asked anew", async () =>
   await page.keyboard.type("Whether, not when: who asked for this release?");
   await page.getByRole("button", { name: "Refuse the question" }).click();
   await page.getByRole("heading", { name: "You refused the question" }).waitFor();
-  assert.equal((await stateOf(moment)).state, "deliberating");
+  assert.equal((await stateOf(moment, agent)).state, "deliberating");
   const refused = async (what, code) => {
     const answer = await agent.send("POST", "/moments", what);
     assert.deepEqual([answer.status, answer.body.code], [409, code]);
