@@ -219,12 +219,16 @@ async fn the_dashboard_shows_what_goes_on_and_what_hangs() {
     ann.post("/agents/register", json!({ "agent_id": "agent.ann", "role_id": "researcher" })).await.ok();
     let ask = |from: &str, to: &str| json!({ "sender": from, "to": to, "message_type": "request", "payload": { "q": 1 } });
     send(&ann, &channel, ask("agent.ann", "agent.bob")).await;
-    let mut browser = logged_in(&world, "human.ada", false).await;
+    let mut browser = logged_in(&world, "human.ada", true).await;
     let page = browser.get("/dashboard").await;
     assert_eq!(page.status, 200);
-    for part in
-        ["agent.ann", "agent.bob", "clarify &#60;b&#62;now&#60;/b&#62;", "researcher", "What you may see"]
-    {
+    for part in [
+        "agent.ann",
+        "agent.bob",
+        "clarify &#60;b&#62;now&#60;/b&#62;",
+        "researcher",
+        "Everything on this server",
+    ] {
         assert!(page.text.contains(part), "no `{part}` in {}", page.text);
     }
     assert!(!page.text.contains("<b>now"), "what agents write is never markup");

@@ -160,7 +160,7 @@ async fn nobody_lets_himself_in_as_a_person() {
     // An agent that may do everything, and act as anybody.
     admin.post("/principals", json!({ "id": "agent.strong", "kind": "agent" })).await.is(201);
     let scopes = json!({ "scopes": ["admin", "intents:read", "intents:write", "channels:read", "channels:write",
-        "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write"], "act_as": ["*"] });
+        "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write", "moments:read", "moments:write"], "act_as": ["*"] });
     let strong = admin.post("/principals/agent.strong/keys", scopes).await.is(201);
     let strong = world.client(strong["key"].as_str().unwrap());
     strong.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);
@@ -191,12 +191,12 @@ async fn guessing_is_slowed_down_and_nobody_is_locked_out() {
     let admin = person(&world, "human.ada").await;
     admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
     let mut browser = Browser::new(world.address);
-    let mut answers = Vec::new();
-    for _guess in 0..12 {
-        answers.push(log_in(&mut browser, "human.ada", "guess guess guess").await.status);
+    let mut guesses = 0;
+    while log_in(&mut browser, "human.ada", "guess guess guess").await.status == 401 {
+        guesses += 1;
+        assert!(guesses < 60, "nobody slows it down");
     }
-    assert_eq!(answers[..10], [401; 10]);
-    assert_eq!(answers[10..], [429; 2]);
+    assert!(guesses >= 10, "whoever mistypes may try a few times: {guesses}");
     let slow = log_in(&mut browser, "human.ada", WORDS).await;
     assert!(slow.retry_after > 0 && slow.retry_after <= 60, "{}", slow.retry_after);
     // Another name from there is not slowed down, and a link opens all the same.
