@@ -63,17 +63,14 @@ fn walk(next: &[Vec<usize>], start: usize, seen: &mut [bool], mut tell: impl FnM
         return;
     }
     while let Some((at, turn)) = path.last_mut() {
-        match next[*at].get(*turn) {
-            Some(to) => {
-                *turn += 1;
-                if !std::mem::replace(&mut seen[*to], true) {
-                    path.push((*to, 0));
-                }
+        if let Some(to) = next[*at].get(*turn) {
+            *turn += 1;
+            if !std::mem::replace(&mut seen[*to], true) {
+                path.push((*to, 0));
             }
-            None => {
-                tell(*at);
-                path.pop();
-            }
+        } else {
+            tell(*at);
+            path.pop();
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct Remark {
     #[schema(example = "synopsis.hedge_phrase")]
     pub code: String,
     /// How much it weighs.
+    // There is another `Level` in the document, that of access.
+    #[schema(inline)]
     pub level: Level,
     /// Where, a JSON Pointer into the question.
     pub at: String,
@@ -203,6 +205,11 @@ fn due_at(moment: &Moment, settings: &MomentSettings) -> Option<Timestamp> {
     [read, unread].into_iter().flatten().min()
 }
 
+/// What an end is that nobody asked for: time's, or that of what the question was for.
+fn kind_of_end(moment: &Moment) -> Kind {
+    if moment.state == MomentState::Expired { Kind::MomentExpired } else { Kind::MomentWithdrawn }
+}
+
 /// What an event tells of a moment: who and what, never the words.
 fn described(moment: &Moment, more: &Value) -> Value {
     let second = moment.escalation.as_ref().filter(|one| one.told_at.is_some());
@@ -276,13 +283,9 @@ impl Turn {
     /// Writes down what time, or the end of its job, has done to a moment in hand.
     async fn pass(&mut self, ctx: &Ctx, mut kept: Kept) -> Outcome<Kept> {
         let Some(moment) = passed(&kept, self.now) else { return Ok(kept) };
-        let kind = match moment.state {
-            MomentState::Expired => Kind::MomentExpired,
-            _ => Kind::MomentWithdrawn,
-        };
         kept.moment = moment;
         let reason = json!({ "reason": kept.moment.end_reason });
-        self.record(ctx, kind, HOUSE, &kept.moment, &reason);
+        self.record(ctx, kind_of_end(&kept.moment), HOUSE, &kept.moment, &reason);
         self.tell_job(ctx, &kept.moment, false).await?;
         self.save(ctx, &mut kept).await?;
         Ok(kept)

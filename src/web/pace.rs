@@ -1,7 +1,7 @@
 //! How often somebody may try to log in: by name and address together, by address, and by name. Nobody is locked out by
 //! others: an address from which a name once got in has a lane of its own, and a one-time link is not paced by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub struct Pace {
     began: Instant,
     lanes: Mutex<HashMap<Digest, u64>>,
     /// Names and addresses from which they once got in.
-    known: Mutex<HashMap<Digest, ()>>,
+    known: Mutex<HashSet<Digest>>,
 }
 
 impl Default for Pace {
@@ -42,7 +42,7 @@ impl Pace {
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let address = counted(address);
         let pair = pair(name, &address);
-        let is_known = self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&pair);
+        let is_known = self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&pair);
         let mut limits = vec![(pair, PAIR), (lane("address", &address), ADDRESS)];
         if !is_known {
             limits.push((lane("name", name), NAME));
@@ -71,7 +71,7 @@ impl Pace {
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(pair(name, &counted(address)), ());
+        known.insert(pair(name, &counted(address)));
     }
 }
 

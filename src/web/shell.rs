@@ -28,6 +28,10 @@ pub struct Shell {
     pub token: String,
     /// The path of the stream that says when the page is no longer true.
     pub live: Option<String>,
+    /// The address of the style sheet: another one whenever it is another one.
+    pub style: String,
+    /// The address of the script.
+    pub script: String,
     place: Place,
 }
 
@@ -35,17 +39,24 @@ impl Shell {
     /// Around a page of somebody who is logged in.
     pub fn of(visitor: &Visitor, title: impl Into<String>, place: Place) -> Self {
         Self {
-            title: title.into(),
             who: Some(visitor.caller.principal().to_owned()),
             token: visitor.token.clone(),
-            live: None,
             place,
+            ..Self::plain(title)
         }
     }
 
     /// Around a page of nobody in particular.
     pub fn plain(title: impl Into<String>) -> Self {
-        Self { title: title.into(), who: None, token: String::new(), live: None, place: Place::Elsewhere }
+        Self {
+            title: title.into(),
+            who: None,
+            token: String::new(),
+            live: None,
+            style: format!("/assets/entente.css?v={}", version(STYLE)),
+            script: format!("/assets/entente.js?v={}", version(SCRIPT)),
+            place: Place::Elsewhere,
+        }
     }
 
     /// The same, kept true by a stream.
@@ -61,16 +72,6 @@ impl Shell {
     /// Whether this is the dashboard.
     pub fn in_dashboard(&self) -> bool {
         self.place == Place::Dashboard
-    }
-
-    /// The address of the style sheet: another one whenever it is another one.
-    pub fn style(&self) -> String {
-        format!("/assets/entente.css?v={}", version(STYLE))
-    }
-
-    /// The address of the script.
-    pub fn script(&self) -> String {
-        format!("/assets/entente.js?v={}", version(SCRIPT))
     }
 }
 

@@ -34,7 +34,8 @@ pub fn question(principal: &str) -> Value {
 
 /// A question with these members besides.
 pub fn with(mut question: Value, more: Value) -> Value {
-    question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is no object") };
+    question.as_object_mut().unwrap().extend(more);
     question
 }
 
@@ -65,7 +66,9 @@ pub async fn lapsed(world: &World, count: u64) {
 
 /// An answer to it.
 pub fn answer(moment: &Value, resolution: Value) -> Value {
-    json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution })
+    let mut answer = json!({ "envelope_digest": moment["envelope_digest"] });
+    answer["resolution"] = resolution;
+    answer
 }
 
 /// Answers; the reply.

@@ -58,7 +58,6 @@ struct Setting {
     addressee: Being,
     second: Option<Being>,
     around: Around,
-    warnings: Vec<Warning>,
 }
 
 /// Asks a person. `ask.agent_id` is the caller, whatever it says.
@@ -93,10 +92,10 @@ pub async fn emit(
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
-    let Setting { ask, addressee, second, around, mut warnings } = setting;
+    let Setting { ask, addressee, second, around } = setting;
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
-    warnings.extend(late(&moment, &around));
+    let warnings = late(&moment, &around);
     let mut kept = Kept { moment, lints, near_duplicate, around, changed_seq: 0, stored: 0, malformed: None };
     turn.tell_job(ctx, &kept.moment, true).await?;
     if let Some(mut before) = before {
@@ -201,7 +200,7 @@ async fn prepare(
         seats::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
     }
     ask.intent_id = named.or(works_for);
-    Ok(Setting { ask, addressee, second, around: of_job(job.as_ref()), warnings: Vec::new() })
+    Ok(Setting { ask, addressee, second, around: of_job(job.as_ref()) })
 }
 
 fn of_job(job: Option<&Job>) -> Around {

@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Kept, select};
-use super::{Shown, Turn, described, due_at, passed, words};
+use super::{Shown, Turn, described, due_at, kind_of_end, passed, words};
 use crate::app::lines::Line;
 use crate::app::{Caller, Ctx, Outcome, jobs};
 use crate::feed::Touch;
@@ -114,8 +114,9 @@ pub(crate) async fn end_of_intent(
         rows::update(conn, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
         let moment = &kept.moment;
         let reason = json!({ "reason": moment.end_reason });
-        ctx.metrics.moments.get_or_create(&MomentLabels { event: Kind::MomentWithdrawn.wire() }).inc();
-        line.record(ctx, Draft::of(Kind::MomentWithdrawn, actor, described(moment, &reason)));
+        let kind = kind_of_end(moment);
+        ctx.metrics.moments.get_or_create(&MomentLabels { event: kind.wire() }).inc();
+        line.record(ctx, Draft::of(kind, actor, described(moment, &reason)));
         let second = moment.escalation.as_ref().map(|one| Touch::Inbox(one.to.clone()));
         touches.extend([Touch::Moment(moment.id), Touch::Inbox(moment.agent_id.clone())]);
         touches.extend(second.into_iter().chain([Touch::Inbox(moment.principal_id.clone())]));
