@@ -5,21 +5,23 @@ SHELL := bash
 # Queries are checked against the recorded schema in .sqlx; `make sqlx` records it anew.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test unit clients check lint sqlx sqlx-check bless deny bench fuzz soak clean
+.PHONY: help setup run demo test unit clients web check lint sqlx sqlx-check bless deny bench fuzz soak clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
-setup: ## Install what a fresh machine lacks: PostgreSQL's programs, the Python clients
+setup: ## Install what a fresh machine lacks: PostgreSQL's programs, the Python clients, a browser
 	@scripts/setup.sh
 
-run: setup ## A server for development, with a private PostgreSQL and a fresh key
+run: ## A server for development, with a private PostgreSQL and a fresh key
+	@scripts/setup.sh run
 	@cargo run --release -- dev
 
-demo: setup ## The whole story end to end, as a transcript
+demo: ## The whole story end to end, as a transcript
+	@scripts/setup.sh run
 	@cargo run --release -- demo
 
-test: setup check unit clients ## Everything that must hold: lints, tests, foreign clients
+test: setup check unit clients web ## Everything that must hold: lints, tests, foreign clients
 
 unit: setup ## The tests in Rust: the law's properties, and everything through the door
 	cargo test --workspace
@@ -27,6 +29,10 @@ unit: setup ## The tests in Rust: the law's properties, and everything through t
 clients: setup ## Unmodified foreign clients against a real server
 	cargo build
 	.venv/bin/python -m pytest -q tests/clients
+
+web: setup ## The pages in a real browser; pictures go to tests/web/output
+	cargo build
+	cd tests/web && npm test --silent
 
 check: lint sqlx-check ## Formatting, lints, documentation, checked SQL
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a fresh machine lacks to build, run and test: a C compiler, PostgreSQL's programs, the Python clients.
+# Installs what a fresh machine lacks to build, run and test: a C compiler, PostgreSQL's programs, the Python clients, and a
+# browser with Node.js for the tests of the pages. With `run` as its argument it leaves the browser out.
 # Does nothing, quickly, when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,10 @@ packages=()
 has_postgres || packages+=(postgresql postgresql-contrib)
 command -v cc >/dev/null || packages+=(build-essential)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
+if [ "${1:-}" != run ]; then
+  command -v chromium >/dev/null || command -v google-chrome >/dev/null || packages+=(chromium chromium-driver)
+  command -v npm >/dev/null || packages+=(nodejs npm)
+fi
 
 if [ ${#packages[@]} -gt 0 ]; then
   echo "installing: ${packages[*]}"
@@ -30,9 +35,9 @@ if [ ${#packages[@]} -gt 0 ]; then
     as_root apt-get update -qq
     DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   elif command -v brew >/dev/null; then
-    brew install postgresql@17 python3
+    brew install postgresql@17 python3 node chromium
   else
-    echo "cannot install them here; install PostgreSQL 15 or newer, a C compiler and Python 3 yourself" >&2
+    echo "cannot install them here; install PostgreSQL 15 or newer, a C compiler, Python 3, Node.js 20 and Chromium yourself" >&2
     exit 1
   fi
 fi
@@ -42,5 +47,13 @@ if [ ! -e "$stamp" ] || [ tests/clients/requirements.txt -nt "$stamp" ]; then
   echo "installing the Python clients into .venv"
   python3 -m venv .venv
   .venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+  touch "$stamp"
+fi
+
+[ "${1:-}" != run ] || exit 0
+stamp=tests/web/node_modules/.installed
+if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
+  echo "installing what drives the browser into tests/web/node_modules"
+  (cd tests/web && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-fund --no-audit)
   touch "$stamp"
 fi

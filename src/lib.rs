@@ -17,3 +17,4 @@ pub mod shutdown;
 pub mod startup;
 pub mod telemetry;
 pub mod tls;
+pub mod web;

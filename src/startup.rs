@@ -42,6 +42,7 @@ use crate::http::{Connections, Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
+use crate::web::pace::Pace as Logins;
 
 /// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
 /// a closing one (contract 3.2), so the server must be the more patient side.
@@ -350,6 +351,7 @@ fn share(
         request_ids: RequestIds::new(start),
         connections: Arc::default(),
         held: Semaphore::new(HELD),
+        logins: Logins::default(),
         document: Arc::new(Document::collect()),
     }
 }

@@ -189,4 +189,8 @@ kinds! {
     MomentClosed = "moment.closed";
     /// A question came with a way to refuse it closed (binding moment §11.3).
     MomentHatchSuppressed = "moment.hatch_suppressed";
+    /// A person's password was set (house log).
+    PasswordSet = "person.password_set";
+    /// A one-time link for a person was made (house log).
+    LinkMade = "person.link_made";
 }

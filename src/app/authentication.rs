@@ -132,7 +132,7 @@ pub(crate) fn seeded_id(digest: &Digest) -> String {
     format!("seed:{}", entente_core::canonical::hex(digest))
 }
 
-fn verify(secret: &str, hash: &str) -> bool {
+pub(crate) fn verify(secret: &str, hash: &str) -> bool {
     argon2::PasswordHash::new(hash)
         .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
 }

@@ -8,6 +8,7 @@ use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, KeyId};
 use entente_core::keys::{self as law, Dialect, Key, KeyAsk, Presented, Scope};
+use entente_core::people::may_let_in;
 use entente_core::principals::Kind;
 use entente_core::refusal::Code;
 use serde_json::json;
@@ -54,7 +55,8 @@ pub async fn create(
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
-    principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
+    let whom = principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
+    may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
@@ -87,8 +89,9 @@ pub async fn rotate(
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
-    let old = reachable(&mut tx, caller, id).await?;
+    let Found { key: old, kind, .. } = reachable(&mut tx, caller, id).await?;
     caller.require_power_over(&old)?;
+    may_let_in(caller.grant.kind, kind, Some(&old.scopes))?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
@@ -128,7 +131,7 @@ pub async fn rotate(
 /// There is no such key, or it is another's.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let key = reachable(&mut tx, caller, id).await?;
+    let key = reachable(&mut tx, caller, id).await?.key;
     if key.revoked_at.is_some() {
         return Ok(key);
     }
@@ -307,7 +310,7 @@ pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) ->
 }
 
 /// A key that the caller may rotate or revoke: its own, or any with the scope `admin`.
-async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outcome<Key> {
+async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outcome<Found> {
     let row = sqlx::query_as!(
         Row,
         "-- keys::reachable
@@ -321,8 +324,7 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
     .await?;
     let found = row.map(Found::try_from).transpose()?;
     found
-        .map(|found| found.key)
-        .filter(|key| key.principal_id == caller.principal() || caller.has(Scope::Admin))
+        .filter(|found| found.key.principal_id == caller.principal() || caller.has(Scope::Admin))
         .ok_or_else(|| not_found("key"))
 }
 

@@ -109,6 +109,8 @@ pub struct Shown {
     pub role: Role,
     /// Its place among all changes.
     pub changed_seq: i64,
+    /// Why the stored question cannot be read, when it cannot: then it is not shown, and what stands in for it is.
+    pub malformed: Option<String>,
 }
 
 /// As what the caller sees a moment; `None` when it does not.
@@ -127,8 +129,9 @@ impl Shown {
     fn new(kept: Kept, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
         let role = role(caller, &kept.moment, now)?;
         let moment = passed(&kept, now).unwrap_or(kept.moment);
-        let (lints, around, changed_seq) = (kept.lints, kept.around, kept.changed_seq);
-        let shown = Self { moment, lints, words, around, role, changed_seq };
+        let (lints, around, changed_seq, malformed) =
+            (kept.lints, kept.around, kept.changed_seq, kept.malformed);
+        let shown = Self { moment, lints, words, around, role, changed_seq, malformed };
         Some(if role == Role::Admin { shown.without_answers() } else { shown })
     }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, sessions, tasks,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
     workers,
 };
 use crate::telemetry::SweepLabels;
@@ -68,11 +68,13 @@ pub enum Sweep {
     Envelopes,
     /// Binding moments that lapse, go to a second person, are told of the end of their job, or have been kept long enough.
     Moments,
+    /// One-time links that are over.
+    Links,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -96,6 +98,7 @@ impl Sweep {
         Self::Pairs,
         Self::Envelopes,
         Self::Moments,
+        Self::Links,
     ];
 
     /// Its name in metrics and logs.
@@ -125,6 +128,7 @@ impl Sweep {
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
+            Self::Links => "links",
         }
     }
 
@@ -146,7 +150,8 @@ impl Sweep {
             | Self::Workers
             | Self::Checkpoints
             | Self::EnvelopeLogs
-            | Self::Envelopes => 240,
+            | Self::Envelopes
+            | Self::Links => 240,
         }
     }
 
@@ -179,6 +184,7 @@ impl Sweep {
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
             Self::Moments => moments::pass_time(ctx, BATCH).await,
+            Self::Links => people::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

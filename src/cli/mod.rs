@@ -13,6 +13,7 @@ mod keys;
 mod leases;
 mod messages;
 mod output;
+mod people;
 mod principals;
 mod remote;
 mod run;
@@ -23,6 +24,7 @@ mod tasks;
 mod traces;
 mod verify;
 mod webhooks;
+mod welcome;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +53,8 @@ enum Command {
     Doctor,
     #[command(name = "principal")]
     Principals(principals::Principals),
+    #[command(name = "person")]
+    People(people::People),
     #[command(name = "key")]
     Keys(keys::Keys),
     Whoami(principals::Whoami),
@@ -117,6 +121,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Migrate => database::migrate().await,
         Command::Doctor => database::doctor().await,
         Command::Principals(principals) => principals.run().await,
+        Command::People(people) => people.run().await,
         Command::Keys(keys) => keys.run().await,
         Command::Whoami(whoami) => whoami.run().await,
         Command::Agents(agents) => agents.run().await,

@@ -93,6 +93,11 @@ pub(super) struct Api {
 }
 
 impl Remote {
+    /// The server's address, to put a path behind.
+    pub(super) fn url(&self) -> &str {
+        self.url.trim_end_matches('/')
+    }
+
     /// The client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, config::api_key())?;

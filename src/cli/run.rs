@@ -9,8 +9,9 @@ use entente_core::principals::Kind;
 use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure};
+use super::{Done, Failure, welcome};
 use crate::app::keys::NewKey;
+use crate::app::people;
 use crate::app::seeds::{self, Seed};
 use crate::config::Config;
 use crate::db::{self, private::Private};
@@ -118,8 +119,20 @@ pub async fn dev(arguments: Dev) -> Done {
     let (server, private) = start(config, seeds, &mut signals).await?;
     if let Some(new) = seeds::development(&server.ctx).await? {
         announce("A key for this run, which may do everything and act as anybody:", &new);
+        if let Some(secret) = &new.secret
+            && let Err(failure) = welcome::ask(&server.ctx, &secret.0).await
+        {
+            tracing::warn!(error = %failure, "the first question could not be asked");
+        }
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
+    let door = people::development(&server.ctx).await?;
+    if let Some(path) = door.path {
+        println!(
+            "\nDecide and watch as human.dev; this link logs you in, once:\n\n  http://{}{}",
+            server.address, path.0
+        );
+    }
     println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", server.address);
     run(server, private, signals).await
 }

@@ -95,7 +95,11 @@ fn presented(request: &HttpRequest) -> Option<&str> {
     header("x-api-key").or_else(bearer).filter(|key| !key.is_empty())
 }
 
-fn admit(doors: &Doors, grant: &Grant, request: &HttpRequest) -> Result<(), Problem> {
+/// Judges a key's rate, and notes what is left of it for the front door.
+///
+/// # Errors
+/// [`Code::RateLimited`].
+pub fn admit(doors: &Doors, grant: &Grant, request: &HttpRequest) -> Result<(), Problem> {
     let since_start = Instant::now().duration_since(doors.started);
     match grant.admit(doors.limits.rate_per_second, since_start) {
         None => Ok(()),

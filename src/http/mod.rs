@@ -45,6 +45,7 @@ mod mailboxes;
 mod messages;
 mod moments;
 pub mod openapi;
+mod people;
 mod plan_verbs;
 mod plans;
 mod principals;
@@ -74,6 +75,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_actix_web::service_config::ServiceConfig;
 use utoipa_actix_web::{AppExt as _, scope};
 
+pub(crate) use self::caller::{admit, doors};
 pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
 use crate::app::Ctx;
@@ -83,6 +85,7 @@ use crate::app::sends::Sends;
 use crate::arcp::socket;
 use crate::shutdown::Tasks;
 use crate::telemetry::spans::Spans;
+use crate::web::pace::Pace as Logins;
 
 /// What the door itself is limited to.
 #[derive(Debug, Clone)]
@@ -131,6 +134,8 @@ pub struct Doors {
     pub request_ids: frontdoor::RequestIds,
     /// Refused subscriptions that may be held at once; beyond, they are answered without delay.
     pub held: Semaphore,
+    /// How often somebody has tried to log in.
+    pub logins: Logins,
     /// The OpenAPI document, as it is served.
     pub document: Arc<openapi::Document>,
 }
@@ -190,6 +195,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     buses::routes(config);
     bridges::routes(config);
     moments::routes(config);
+    people::routes(config);
 }
 
 /// The application, as the server and the tests run it.
@@ -217,6 +223,7 @@ pub fn application(
         .split_for_parts();
     app.route("/arcp/", web::get().to(socket::slashed))
         .configure(move |config| openapi::pages(config, &document))
+        .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))
         .wrap(from_fn(frontdoor::pass))
 }

@@ -37,6 +37,7 @@ use super::{api, health};
         (name = "identities", description = "Agents' own keys and what they sign (RFC-0018)"),
         (name = "checkpoints", description = "The server's signed word on its logs (RFC-0019)"),
         (name = "principals", description = "Who holds keys, and the keys"),
+        (name = "people", description = "Letting people in"),
         (name = "server", description = "The server itself"),
     ),
     components(schemas(ProblemBody))

@@ -43,6 +43,8 @@ mod moments;
 mod nodes;
 mod openapi;
 mod outage;
+mod pages;
+mod people;
 mod plans;
 mod powers;
 mod principals;

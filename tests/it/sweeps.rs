@@ -67,15 +67,15 @@ async fn prepare(world: &World, sweep: Sweep) {
             prepare_work(world, sweep).await;
         }
         Sweep::Credentials => {
-            // Their jobs are gone.
             let sql = "INSERT INTO credentials (id, generation, job_id, provisioner, state, given, asked_at, attempts)
-                 SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5)";
+                 SELECT gen_random_uuid(), 1, gen_random_uuid(), 'llm', 'live', false, now(), 0 FROM generate_series(1, 5) -- jobs that are gone";
             sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
         }
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
         Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::Moments => crate::moments::lapsed(world, DUE).await,
+        Sweep::Links => crate::people::lapsed(world, DUE).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -114,11 +114,9 @@ async fn prepare_work(world: &World, sweep: Sweep) {
         }
         Sweep::Checkpoints => {
             for _ in 0..DUE {
-                let intent = talk(&ada, json!({})).await.0;
+                let path = format!("/intents/{}/events", talk(&ada, json!({})).await.0);
                 for _ in 0..8 {
-                    ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" }))
-                        .await
-                        .ok();
+                    ada.post(&path, json!({ "event_type": "note" })).await.ok();
                 }
             }
         }
@@ -222,6 +220,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
         Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
         Sweep::Moments => "SELECT count(*) FROM moments WHERE state = 'expired'",
+        Sweep::Links => "SELECT 5 - count(*) FROM links",
     }
 }
 
@@ -254,6 +253,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Pairs => pairs::time_out(ctx, limit).await,
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Moments => moments::pass_time(ctx, limit).await,
+        Sweep::Links => entente::app::people::tidy(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()
@@ -372,9 +372,8 @@ async fn one_line_that_is_broken_keeps_none_of_the_others_waiting() {
         let path = format!("/channels/{channel}/messages");
         let said = json!({ "sender": "agent.ada", "payload": {}, "expires_at": soon });
         ada.post(&path, said).await.is(201);
-        ada.post(&format!("/intents/{intent}/leases"), json!({ "scope": "a", "duration_seconds": 60 }))
-            .await
-            .ok();
+        let hold = json!({ "scope": "a", "duration_seconds": 60 });
+        ada.post(&format!("/intents/{intent}/leases"), hold).await.ok();
         lines.push(intent);
     }
     // One head has no longer the length of a hash: nothing can be written on that line until somebody mends it.

@@ -96,7 +96,7 @@ pub async fn emit(
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
     let warnings = late(&moment, &around);
-    let mut kept = Kept { moment, lints, near_duplicate, around, changed_seq: 0, stored: 0 };
+    let mut kept = Kept { moment, lints, near_duplicate, around, changed_seq: 0, stored: 0, malformed: None };
     turn.tell_job(ctx, &kept.moment, true).await?;
     if let Some(mut before) = before {
         before.moment = before.moment.supersede(&kept.moment, turn.now)?;
@@ -138,8 +138,15 @@ pub async fn deliberate(
     let begun = Moment::deliberate(ask, addressee, id, turn.now)?;
     // What may be said is the law's; that it is the first word changes nothing of the moment.
     let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
-    let mut kept =
-        Kept { moment: begun, lints: Vec::new(), near_duplicate: false, around, changed_seq: 0, stored: 0 };
+    let mut kept = Kept {
+        moment: begun,
+        lints: Vec::new(),
+        near_duplicate: false,
+        around,
+        changed_seq: 0,
+        stored: 0,
+        malformed: None,
+    };
     opened(ctx, &mut turn, &mut kept).await?;
     words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
     idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;

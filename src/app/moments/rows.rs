@@ -4,7 +4,8 @@
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, JobId, KeyId, MomentId};
 use entente_core::moments::{
-    Brief, Escalation, Hatches, Moment, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile, Via,
+    Brief, Escalation, Hatches, Malformed, Moment, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile,
+    Via,
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -37,6 +38,8 @@ pub(super) struct Kept {
     pub changed_seq: i64,
     /// The version that is stored.
     pub stored: i64,
+    /// Why the stored question cannot be read, when it cannot.
+    pub malformed: Option<String>,
 }
 
 /// Reads whole moments: the query's name, and what follows its `FROM`.
@@ -149,7 +152,11 @@ impl TryFrom<Row> for Kept {
             (Some(to), Some(at)) => Some(Escalation { to, at, told_at: row.escalated_at }),
             _ => None,
         };
-        let brief: Option<Brief> = row.brief.as_deref().map(serde_json::from_str).transpose()?;
+        // What cannot be read is shown by what stands in for it, never in part (binding moment §4).
+        let (brief, malformed) = match row.brief.as_deref().map(Brief::received_text) {
+            Some(Err(Malformed(why))) => (None, Some(why)),
+            found => (found.and_then(Result::ok), None),
+        };
         let valid_while: Option<ValidWhile> =
             row.valid_while.as_deref().map(serde_json::from_str).transpose()?;
         let moment = Moment {
@@ -194,7 +201,7 @@ impl TryFrom<Row> for Kept {
         };
         let (near_duplicate, changed_seq) = (row.near_duplicate, row.changed_seq);
         let lints = serde_json::from_str(&row.lints)?;
-        Ok(Self { moment, lints, near_duplicate, around, changed_seq, stored: row.version })
+        Ok(Self { moment, lints, near_duplicate, around, changed_seq, stored: row.version, malformed })
     }
 }
 

@@ -1,0 +1,89 @@
+//! `entente person`: letting people in.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Done;
+use super::remote::{Remote, segment};
+
+/// People: let one in with a one-time link or a password
+#[derive(Debug, Args)]
+pub(super) struct People {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a person known: `entente principal create ID --kind human`
+    Create {
+        /// The id, such as human.ada
+        id: String,
+        /// A name for people
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Make a one-time link that logs a person in; it is printed once
+    Link {
+        /// Whom it lets in
+        id: String,
+        /// Seconds that it waits to be opened [default: a day]
+        #[arg(long, value_name = "SECONDS")]
+        expires_in: Option<u32>,
+        /// Let that person do everything
+        #[arg(long)]
+        admin: bool,
+        /// The page that it opens [default: /inbox]
+        #[arg(long, value_name = "PATH")]
+        leads_to: Option<String>,
+    },
+    /// Set a person's password, read from standard input: a command line can be read by others
+    Password {
+        /// Whose
+        id: String,
+        /// Let whoever logs in with it do everything
+        #[arg(long)]
+        admin: bool,
+    },
+}
+
+impl People {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let answer = match self.verb {
+            Verb::Create { id, name } => {
+                api.post("/principals", &json!({ "id": id, "kind": "human", "display_name": name })).await?
+            }
+            Verb::Link { id, expires_in, admin, leads_to } => {
+                let body = json!({ "expires_in": expires_in, "admin": admin, "leads_to": leads_to });
+                let made = api.post(&format!("/people/{}/links", segment(&id)), &body).await?;
+                if let (Some(path), false) = (made["path"].as_str(), self.remote.json) {
+                    eprintln!("A link that logs {id} in, once, shown only now:\n");
+                    println!("{}{path}", self.remote.url());
+                    return Ok(());
+                }
+                made
+            }
+            Verb::Password { id, admin } => {
+                let body = json!({ "password": read()?, "admin": admin });
+                let path = format!("/people/{}/password", segment(&id));
+                api.act(reqwest::Method::PUT, &path, &body).await?
+            }
+        };
+        self.remote.show(&answer, &[])
+    }
+}
+
+/// A password from standard input: its first line.
+fn read() -> io::Result<String> {
+    if io::stdin().is_terminal() {
+        eprintln!("The password (it is shown while you type), then Enter:");
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}

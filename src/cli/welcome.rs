@@ -1,0 +1,49 @@
+//! The question that waits in the inbox of whoever tries a server out (`entente dev`): so that the first page shows what the
+//! others will be like. It is asked once, as any agent asks.
+
+use entente_core::moments::MomentAsk;
+use serde_json::{Value, json};
+
+use crate::app::moments::{self, Filter};
+use crate::app::{Caller, Ctx, Outcome, authentication, people};
+
+/// Who asks it.
+const GUIDE: &str = "agent.guide";
+
+/// Asks it, with a key that may act as anybody, unless anything was ever asked of that person.
+pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
+    let grant = authentication::authenticate(ctx, key).await?;
+    let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;
+    let filter = Filter { principal: Some(people::DEVELOPER.to_owned()), limit: 1, ..Filter::default() };
+    let (before, _) = moments::list(ctx, &caller, &filter).await?;
+    if before.is_empty() {
+        let principal_id = people::DEVELOPER.to_owned();
+        let ask = MomentAsk { agent_id: GUIDE.to_owned(), principal_id, ..MomentAsk::default() };
+        moments::emit(ctx, &caller, &question(), ask, None).await?;
+    }
+    Ok(())
+}
+
+fn question() -> Value {
+    json!({
+        "synopsis": "Let your first agent in over MCP.",
+        "findings": [
+            "Nobody waits for this answer: it is here so that you see how a question looks.",
+            "Only you can answer it; the agent that asked cannot, whatever its key may do.",
+            "What nobody answers lapses, and nothing is approved by that.",
+        ],
+        "recommendations": ["Give an agent this server's URL and a key.", "Watch it on the dashboard."],
+        "offer": "Ask for detail: in earnest the agent would answer here.",
+        "question": {
+            "stem": "Through which door does your first agent come?",
+            "options": [
+                { "label": "MCP at /mcp", "reasoning": "Most agents speak it already." },
+                { "label": "REST under /api/v1", "reasoning": "You write the client; /docs has every route." },
+                { "label": "ARCP at /arcp", "reasoning": "It runs jobs for others, under a budget." },
+            ],
+            "recommended_idx": 0,
+            "hatches": { "free_text": true, "dialogue": true },
+        },
+        "meta": { "decision_class": "welcome" },
+    })
+}

@@ -1,0 +1,115 @@
+//! Streams that say when a page is no longer true. Nothing of the page is in them: the script fetches it again, so that what
+//! is shown has been judged and written in one place.
+
+use std::io;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::CACHE_CONTROL;
+use actix_web::web;
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::time::{Instant, sleep};
+
+use super::dressed;
+use super::guard::{Shown, Visitor};
+use crate::app::{Caller, Outcome, StreamPermit, moments, overview};
+use crate::feed::{Listener, Touch};
+use crate::http::Doors;
+
+/// How often it is looked whether anything went on that nobody rings for.
+const LOOK: Duration = Duration::from_millis(700);
+/// How often it is looked all the same where bells are rung: one may be lost, and time rings none.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/dashboard/stream", web::get().to(dashboard));
+    config.route("/inbox/stream", web::get().to(inbox));
+}
+
+/// A stream that is being written.
+struct Live {
+    doors: web::Data<Doors>,
+    caller: Caller,
+    /// Who hears the bells of an inbox; none for the dashboard.
+    listener: Option<Listener>,
+    seen: Option<i64>,
+    said: Instant,
+    _permit: StreamPermit,
+}
+
+async fn dashboard(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
+    respond(doors, visitor.caller, None)
+}
+
+async fn inbox(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
+    // First the ear, then the look: what comes in between is heard.
+    let mut listener = doors.ctx.feed.bells().listener();
+    listener.add(Touch::Inbox(visitor.caller.agent.clone()));
+    respond(doors, visitor.caller, Some(listener))
+}
+
+fn respond(doors: web::Data<Doors>, caller: Caller, listener: Option<Listener>) -> Shown {
+    let permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+    let live = Live { doors, caller, listener, seen: None, said: Instant::now(), _permit: permit };
+    let body = stream::unfold(Some(live), |live| async move {
+        let mut live = live?;
+        match live.next().await {
+            Ok(bytes) => Some((Ok::<_, io::Error>(bytes), Some(live))),
+            Err(broken) => Some((Err(broken), None)),
+        }
+    });
+    Ok(dressed(StatusCode::OK)
+        .content_type("text/event-stream; charset=utf-8")
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header(("x-accel-buffering", "no"))
+        .streaming(body))
+}
+
+/// Breaks the connection: the browser comes back.
+fn broken() -> io::Error {
+    io::Error::from(io::ErrorKind::ConnectionAborted)
+}
+
+impl Live {
+    async fn next(&mut self) -> Result<Bytes, io::Error> {
+        loop {
+            self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
+            let pulse = self.pulse().await.map_err(|_failure| broken())?;
+            if self.seen.replace(pulse) != Some(pulse) {
+                self.said = Instant::now();
+                // The first one too: something may have happened since the page was written.
+                return Ok(Bytes::from(format!("retry: 1000\nevent: changed\ndata: {pulse}\n\n")));
+            }
+            if self.said.elapsed() >= self.doors.limits.ping {
+                self.said = Instant::now();
+                return Ok(Bytes::from_static(b": ping\n\n"));
+            }
+            tokio::select! {
+                () = self.doors.draining.cancelled() => return Err(broken()),
+                () = self.caller.grant.voided() => return Err(broken()),
+                () = self.patience() => {}
+            }
+        }
+    }
+
+    async fn pulse(&self) -> Outcome<i64> {
+        let ctx = &self.doors.ctx;
+        if self.listener.is_none() {
+            return overview::pulse(ctx).await;
+        }
+        let moved = moments::moved(ctx, &[Touch::Inbox(self.caller.agent.clone())]).await?;
+        Ok(moved.first().map_or(0, |(_, seq)| *seq))
+    }
+
+    async fn patience(&self) {
+        match &self.listener {
+            None => sleep(LOOK).await,
+            Some(listener) => tokio::select! {
+                () = listener.rung() => {}
+                () = sleep(LOOK_AGAIN) => {}
+            },
+        }
+    }
+}

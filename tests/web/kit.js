@@ -1,0 +1,183 @@
+// What the tests of the pages stand on: a server of their own, agents that speak its API, and Debian's Chromium.
+
+import { spawn } from "node:child_process";
+import { chmodSync, mkdtempSync, mkdirSync, rmSync, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "..", "..");
+export const output = join(here, "output");
+mkdirSync(output, { recursive: true });
+
+const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
+const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+
+/** A server with a database of its own, and its keys. A machine that has too much to do may need a second start. */
+export async function serve() {
+  for (let tries = 1; ; tries += 1) {
+    try { return await start(); } catch (failure) { if (tries === 3) throw failure; }
+  }
+}
+
+async function start() {
+  const dir = mkdtempSync(join(tmpdir(), "entente-pages-"));
+  // PostgreSQL runs as another user when the tests run as root.
+  chmodSync(dir, 0o755);
+  const seeds = ["agent:agent.researcher=key-researcher", "agent:agent.data=key-data", "agent:agent.release=key-release",
+    "human:human.ada=key-ada", "human:human.ben=key-ben"];
+  const child = spawn(program, ["dev", "--bind", "127.0.0.1:0", "--data-dir", join(dir, "data"),
+    ...seeds.flatMap((seed) => ["--seed", seed])], { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const ready = new Promise((resolve, reject) => {
+    const hear = (bytes) => {
+      said += bytes;
+      if (said.includes("Ctrl-C stops the server.")) resolve();
+    };
+    child.stdout.on("data", hear);
+    child.stderr.on("data", hear);
+    child.once("exit", () => reject(new Error(`the server ended:\n${said}`)));
+  });
+  await ready;
+  const url = said.match(/ENTENTE_URL=(\S+)/)[1];
+  const key = said.match(/ENTENTE_API_KEY=(\S+)/)[1];
+  const link = said.match(/(http:\S+\/l\/\S+)/)[1];
+  return {
+    url, link,
+    admin: api(url, key),
+    researcher: api(url, "key-researcher", "agent.researcher"),
+    data: api(url, "key-data", "agent.data"),
+    release: api(url, "key-release", "agent.release"),
+    ada: api(url, "key-ada"),
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The API, with a key. */
+export function api(url, key, name) {
+  const send = async (method, path, body) => {
+    const answer = await fetch(`${url}/api/v1${path}`, {
+      method,
+      headers: { "x-api-key": key, "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    return { status: answer.status, body: await answer.json() };
+  };
+  const sure = async (...ask) => {
+    const answer = await send(...ask);
+    assert.ok(answer.status < 300, `${ask[0]} ${ask[1]}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  };
+  return {
+    name,
+    send,
+    get: (path) => sure("GET", path),
+    post: (path, body = {}) => sure("POST", path, body),
+    put: (path, body = {}) => sure("PUT", path, body),
+  };
+}
+
+/** A one-time link for a person. */
+export async function linkFor(server, person, admin = false) {
+  const made = await server.admin.post(`/people/${person}/links`, { admin });
+  return server.url + made.path;
+}
+
+let running;
+
+/** Chromium, one for all tests of a file. */
+export async function browser() {
+  assert.ok(browserPath, "no Chromium here: scripts/setup.sh installs it");
+  running ??= await chromium.launch({
+    executablePath: browserPath,
+    headless: true,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+      "--disable-component-update", "--disable-sync"],
+  });
+  return running;
+}
+
+export async function close() {
+  await running?.close();
+  running = undefined;
+}
+
+/** Closes every window. */
+export async function closeWindows() {
+  await Promise.all((running?.contexts() ?? []).map((context) => context.close()));
+}
+
+/** A window; whatever a page complains of is a fault of the test that opened it. */
+export async function window(options = {}) {
+  const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(30000);
+  const page = await context.newPage();
+  page.faults = [];
+  page.on("pageerror", (error) => page.faults.push(String(error)));
+  page.on("console", (message) => {
+    // A refusal is a page of its own status, which Chromium notes here too, and streams end by breaking.
+    const meant = /status of (401|403|404|409|410|422|429)|INCOMPLETE_CHUNKED/;
+    if (message.type() === "error" && !meant.test(message.text())) {
+      page.faults.push(message.text());
+    }
+  });
+  return page;
+}
+
+/** A window of a person who is logged in. */
+export async function windowOf(server, person, { admin = false, ...options } = {}) {
+  const page = await window(options);
+  await page.goto(await linkFor(server, person, admin));
+  await page.getByRole("button", { name: /Log in as/ }).click();
+  await page.waitForURL("**/inbox");
+  return page;
+}
+
+/** A question, well put; `more` goes beside it, `change` into it. */
+export function question(more = {}, change = {}) {
+  return {
+    principal_id: "human.ada",
+    binding_moment: {
+      synopsis: "Ship release 1.4 today, behind the feature flag.",
+      findings: ["CI is green on all 412 tests.", "Two of three reviewers approved; the third is away until tomorrow.",
+        "No open blocker is left in the tracker.", "Tuesday's traffic is the lowest of the week."],
+      recommendations: ["Tag v1.4 on the release branch.", "Publish to the registry with the flag off.",
+        "Turn the flag on for 5 % of users."],
+      offer: "Ask for detail on any item.",
+      question: {
+        stem: "When should release 1.4 ship?",
+        options: [
+          { label: "Ship today", reasoning: "All checks pass, and the flag limits what can go wrong." },
+          { label: "Wait a day", reasoning: "The third reviewer is back tomorrow." },
+          { label: "Skip 1.4", reasoning: "1.5 is due in a week and has the same fixes." },
+        ],
+        recommended_idx: 0,
+        hatches: { free_text: true, dialogue: true },
+      },
+      meta: { decision_class: "release" },
+      ...change,
+    },
+    ...more,
+  };
+}
+
+export const idOf = (moment) => moment.id ?? moment.moment_id;
+
+/** Waits until something holds. */
+export async function until(holds, what) {
+  const end = Date.now() + 30000;
+  for (;;) {
+    const found = await holds();
+    if (found) return found;
+    assert.ok(Date.now() < end, `never: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -1,0 +1,136 @@
+// How the pages look and whether everybody can use them: axe without a complaint, in the light and in the dark, and pictures
+// that are kept as output.
+
+import { after, afterEach, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { close, closeWindows, idOf, output, question, serve, windowOf, window, linkFor } from "./kit.js";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+let server;
+let places;
+
+before(async () => { server = await serve(); places = await stage(server); });
+afterEach(closeWindows);
+after(async () => { await close(); await server?.stop(); });
+
+/** A server on which something goes on. */
+async function stage({ researcher, data, release, admin }) {
+  for (const [agent, id, role] of [[researcher, "agent.researcher", "researcher"], [data, "agent.data", "data"], [release, "agent.release", "release"]]) {
+    await agent.post("/agents/register", { agent_id: id, role_id: role, heartbeat_config: { interval_seconds: 30, unhealthy_after_seconds: 90, dead_after_seconds: 300 } });
+    await agent.send("POST", `/agents/${id}/heartbeat`, { status: "active", current_load: 1 });
+  }
+  const titles = ["Tidy the customer archive", "Prepare the fair in Lyon", "Release 1.4", "Summarise the Q1 dataset"];
+  const intents = [];
+  for (const title of titles) intents.push(await researcher.post("/intents", { title }));
+  const intent = intents.at(-1);
+  const channel = await researcher.post(`/intents/${intent.id}/channels`, { name: "data-clarification" });
+  const say = (agent, body) => agent.post(`/channels/${channel.id}/messages`, { sender: agent.name, ...body });
+  await say(researcher, { message_type: "notify", payload: { text: "Starting with the revenue table." } });
+  const asked = await say(researcher, { message_type: "request", to: "agent.data", payload: { question: "Is column 7 net or gross?" } });
+  await say(data, { message_type: "response", correlation_id: asked.id, payload: { answer: "net" } });
+  await researcher.send("POST", `/intents/${intent.id}/events`, { event_type: "comment_added", payload: { reason: "Three outliers in March" } });
+  await say(researcher, { message_type: "request", to: "agent.data", payload: { question: "And column 9?" } });
+  await say(data, { message_type: "request", to: "agent.release", payload: { question: "Which schema?" } });
+  await say(release, { message_type: "request", to: "agent.researcher", payload: { question: "Which release?" } });
+  await say(release, { message_type: "request", to: "agent.data", payload: { question: "Ready?" } });
+  await work(data, researcher, intent);
+  const moment = await release.post("/moments", question({ expires_in: 2400, intent_id: intent.id }));
+  await researcher.post("/moments", question({ expires_in: 70000 }, {
+    synopsis: "Drop the three March outliers from the summary.",
+    findings: ["They come from one test account.", "Without them the mean moves by 4 %.", "The auditor asked for a note either way."],
+    question: { stem: "What happens to the three outliers?", options: [
+      { label: "Drop and note them", reasoning: "They are no customers." }, { label: "Keep them", reasoning: "The table stays complete." }],
+    recommended_idx: 0, hatches: { free_text: true, dialogue: true } }, meta: { decision_class: "data" } }));
+  const talk = await data.post("/moments", question({}, { synopsis: "Buy 40 hours of the larger machine.",
+    findings: ["The join needs 96 GB at its widest.", "The smaller machine has 64 GB.", "40 hours cost 61 USD."],
+    recommendations: ["Book the machine for Tuesday night."],
+    question: { stem: "On which machine does the join run?", options: [
+      { label: "On the larger one", reasoning: "It is done by Wednesday." }, { label: "On the smaller one", reasoning: "Nothing is bought." }],
+    recommended_idx: 0, hatches: { free_text: true, dialogue: true } }, meta: { decision_class: "budget" } }));
+  const human = server.ada;
+  await human.post(`/moments/${idOf(talk)}/resolution`, { envelope_digest: talk.envelope_digest, resolution: { kind: "dialogue", objection: "Why larger at all?" } });
+  await data.post(`/moments/${idOf(talk)}/words`, { text: "The join of the two archives does not fit into 64 GB; on the smaller machine it would take nine days." });
+  await admin.send("POST", "/subscriptions", { webhook_url: "https://hooks.example.org/entente", intent_id: intent.id });
+  return { moment: `/inbox/${idOf(moment)}`, talk: `/inbox/${idOf(talk)}`, intent: `/dashboard?intent=${intent.id}` };
+}
+
+/** Jobs with progress and a budget. */
+async function work(worker, client, intent) {
+  await worker.put("/arcp/agents/summarise/versions/1");
+  await worker.put("/arcp/agents/collect/versions/1");
+  for (const [agent, budget, spent, current] of [["summarise", "5.00", 1.7, 34], ["collect", "2.00", 1.85, 92]]) {
+    await client.post("/jobs", { agent, input: {}, intent_id: intent.id, lease_request: { "cost.budget": [`USD:${budget}`], "tool.call": ["*"] } });
+    const host = await worker.post("/workers", { name: `${agent}-1`, agents: [agent] });
+    const claimed = await worker.send("POST", "/jobs/claim", { worker_id: host.worker_id });
+    const claim = claimed.body.jobs[0];
+    const events = [
+      { kind: "progress", body: { current, total: 100, units: "rows", message: agent === "collect" ? "Reading the archive" : "Writing the March section" } },
+      { kind: "metric", body: { name: "cost.model", value: spent, unit: "USD" } },
+    ];
+    await worker.send("POST", `/jobs/${claim.job_id}/events`, { claim_token: claim.claim_token, events });
+  }
+}
+
+async function check(page, name) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const told = found.violations.map((one) => `${one.id}: ${one.help}\n${one.nodes.map((node) => `  ${node.html} ${node.failureSummary}`).join("\n")}`);
+  assert.deepEqual(told, [], name);
+  assert.ok(found.passes.length > 10, `axe looked at nothing on ${name}`);
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing wrong with any page, ${colorScheme}`, async () => {
+    const page = await windowOf(server, "human.ada", { admin: true, colorScheme, bypassCSP: true });
+    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/inbox/bm_none"]) {
+      await page.goto(server.url + path);
+      await check(page, `${path}, ${colorScheme}`);
+    }
+    await page.goto(server.url + places.moment);
+    for (const hatch of ["Ask for detail", "Answer in your own words", "Wrong question"]) await page.getByText(hatch).first().click();
+    await check(page, "all open");
+    const stranger = await window({ colorScheme, bypassCSP: true });
+    for (const url of [`${server.url}/login`, await linkFor(server, "human.ada")]) {
+      await stranger.goto(url);
+      await check(stranger, url);
+    }
+  });
+
+  test(`pictures, ${colorScheme}`, async () => {
+    const page = await windowOf(server, "human.ada", { admin: true, colorScheme });
+    const shoot = async (path, name) => {
+      await page.goto(server.url + path);
+      await page.locator("body[data-following]").waitFor();
+      await page.screenshot({ path: `${output}/${name}-${colorScheme}.png`, fullPage: true });
+    };
+    await shoot("/inbox", "inbox");
+    await shoot(places.moment, "moment");
+    await shoot(places.talk, "talk");
+    await shoot(places.intent, "dashboard");
+    assert.deepEqual(page.faults, []);
+    const phone = await windowOf(server, "human.ada", { colorScheme, viewport: { width: 390, height: 844 }, isMobile: true, deviceScaleFactor: 2 });
+    await phone.goto(server.url + places.moment);
+    await phone.screenshot({ path: `${output}/phone-${colorScheme}.png`, fullPage: true });
+    const login = await window({ colorScheme, viewport: { width: 900, height: 640 } });
+    await login.goto(`${server.url}/login`);
+    await login.screenshot({ path: `${output}/login-${colorScheme}.png` });
+  });
+}
+
+test("the dashboard goes along with what happens", async () => {
+  const page = await windowOf(server, "human.ben", { admin: true });
+  const intent = await server.researcher.post("/intents", { title: "A new matter" });
+  await page.goto(`${server.url}/dashboard?intent=${intent.id}`);
+  await page.locator("body[data-following]").waitFor();
+  const channel = await server.researcher.post(`/intents/${intent.id}/channels`, { name: "by-the-way" });
+  await server.researcher.post(`/channels/${channel.id}/messages`, { sender: "agent.researcher", message_type: "notify", payload: {} });
+  await page.getByText("to everybody in by-the-way").waitFor();
+  assert.match(await page.locator("#alarm").innerText(), /Deadlock: .*wait for/);
+  await server.admin.post("/intents", { title: "Another matter" });
+  await page.getByRole("link", { name: "Another matter" }).waitFor();
+  assert.equal(await page.getByRole("heading", { name: "A new matter" }).count(), 1, "the chosen one stays");
+  assert.deepEqual(page.faults, []);
+});
