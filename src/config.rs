@@ -4,9 +4,11 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+mod jobs;
 mod post;
 mod quotas;
 mod sessions;
+mod site;
 pub mod templates;
 
 use std::fmt;
@@ -19,9 +21,10 @@ use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
-use crate::app::jobs::{JobSettings, Policy};
+use crate::app::jobs::JobSettings;
 use crate::app::post::PostSettings;
 use crate::app::sessions::SessionSettings;
+use crate::mcp::Site;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +111,8 @@ pub struct Config {
     pub sessions: SessionSettings,
     /// What is configured about envelopes.
     pub post: PostSettings,
+    /// Where this server stands for those outside.
+    pub site: Site,
 }
 
 /// The configuration of webhooks.
@@ -195,24 +200,6 @@ impl Reader<'_> {
                 .push(format!("{name}: must be 32 bytes in base64 (`openssl rand -base64 32` makes them)"));
         }
         seed.map(|seed| Signer::from_seed(&seed))
-    }
-
-    fn jobs(&mut self) -> JobSettings {
-        let policy = match self.text("ENTENTE_ARCP_OPEN_POLICY").as_deref() {
-            None | Some("none") => Policy::Own,
-            Some("list") => Policy::List,
-            Some("subscribe") => Policy::Subscribe,
-            Some(other) => {
-                self.faults
-                    .push(format!("ENTENTE_ARCP_OPEN_POLICY={other}: must be `none`, `list` or `subscribe`"));
-                Policy::Own
-            }
-        };
-        JobSettings {
-            claim: self.seconds("ENTENTE_CLAIM_SECONDS", 60, 86_400).max(Duration::from_secs(2)),
-            cancel_grace: self.seconds("ENTENTE_CANCEL_GRACE_SECONDS", 30, 3_600),
-            policy,
-        }
     }
 
     fn webhooks(&mut self) -> WebhookConfig {
@@ -364,6 +351,7 @@ impl Config {
             jobs: from.jobs(),
             sessions: from.sessions(),
             post: from.post(),
+            site: from.site(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

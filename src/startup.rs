@@ -350,6 +350,7 @@ fn share(
         connections: Arc::default(),
         held: Semaphore::new(HELD),
         document: Arc::new(Document::collect()),
+        site: config.site.clone(),
     }
 }
 
