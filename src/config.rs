@@ -5,6 +5,7 @@
 
 pub mod credentials;
 mod jobs;
+mod moments;
 mod post;
 mod quotas;
 mod sessions;
@@ -22,6 +23,7 @@ use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
 use crate::app::jobs::JobSettings;
+use crate::app::moments::MomentSettings;
 use crate::app::post::PostSettings;
 use crate::app::sessions::SessionSettings;
 use crate::mcp::Site;
@@ -113,6 +115,8 @@ pub struct Config {
     pub post: PostSettings,
     /// Where this server stands for those outside.
     pub site: Site,
+    /// What is configured about binding moments.
+    pub moments: MomentSettings,
 }
 
 /// The configuration of webhooks.
@@ -352,6 +356,7 @@ impl Config {
             sessions: from.sessions(),
             post: from.post(),
             site: from.site(),
+            moments: from.moments(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -295,6 +295,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         jobs: config.jobs.clone(),
         sessions: config.sessions.clone(),
         post: config.post.clone(),
+        moments: config.moments.clone(),
     }
 }
 

@@ -85,6 +85,13 @@ pub struct CredentialLabels {
     pub outcome: &'static str,
 }
 
+/// What became of a binding moment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct MomentLabels {
+    /// The type of its event, such as `moment.resolved`.
+    pub event: &'static str,
+}
+
 /// The metrics of one server. Cheap to clone; the clones count together.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -125,6 +132,10 @@ pub struct Metrics {
     pub webhook_waiting: Gauge,
     /// Credentials that were made for jobs and taken back.
     pub credentials: Family<CredentialLabels, Counter>,
+    /// What became of binding moments.
+    pub moments: Family<MomentLabels, Counter>,
+    /// Questions that came with a calibration note (binding moment §5.9).
+    pub calibration_notes: Counter,
 }
 
 impl Default for Metrics {
@@ -159,6 +170,8 @@ impl Metrics {
             webhook_lag: Gauge::default(),
             webhook_waiting: Gauge::default(),
             credentials: Family::default(),
+            moments: Family::default(),
+            calibration_notes: Counter::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -189,6 +202,12 @@ impl Metrics {
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         metrics.register_webhooks(&mut registry);
         registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());
+        registry.register("moments", "What became of binding moments", metrics.moments.clone());
+        registry.register(
+            "moment_calibration_notes",
+            "Questions that came with a calibration note",
+            metrics.calibration_notes.clone(),
+        );
         Self { registry: Arc::new(registry), ..metrics }
     }
 

@@ -165,6 +165,8 @@ id_types! {
     WorkerId = "wrk";
     /// An amount of a job's budget that is set aside before it is spent.
     ReservationId = "rsv";
+    /// A binding moment: a question to a person, or a deliberation with one.
+    MomentId = "bm";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -212,7 +214,7 @@ macro_rules! minted {
 
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
-minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId);
+minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

@@ -54,6 +54,12 @@ pub enum Scope {
     /// Send envelopes, take them out, register keys and listen to channels.
     #[serde(rename = "mail:write")]
     MailWrite,
+    /// Read the binding moments that one asked, or is asked.
+    #[serde(rename = "moments:read")]
+    MomentsRead,
+    /// Ask a person; answer what one is asked.
+    #[serde(rename = "moments:write")]
+    MomentsWrite,
     /// Manage principals, keys and the access of every intent.
     #[serde(rename = "admin")]
     Admin,
@@ -61,7 +67,7 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::IntentsRead,
         Self::IntentsWrite,
         Self::ChannelsRead,
@@ -73,6 +79,8 @@ impl Scope {
         Self::JobsWork,
         Self::MailRead,
         Self::MailWrite,
+        Self::MomentsRead,
+        Self::MomentsWrite,
         Self::Admin,
     ];
 
@@ -97,6 +105,8 @@ impl Scope {
             Self::JobsWork => "jobs:work",
             Self::MailRead => "mail:read",
             Self::MailWrite => "mail:write",
+            Self::MomentsRead => "moments:read",
+            Self::MomentsWrite => "moments:write",
             Self::Admin => "admin",
         }
     }

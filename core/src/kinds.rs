@@ -169,4 +169,24 @@ kinds! {
     BridgeSet = "bridge.set";
     /// A bridge was taken away (house log).
     BridgeRemoved = "bridge.removed";
+    /// An agent put a question before a person, or began to deliberate with it. Never with what is asked or answered.
+    MomentOpened = "moment.opened";
+    /// The person answered: with an option or in its own words.
+    MomentResolved = "moment.resolved";
+    /// The person refused the question itself (binding moment §6.2).
+    MomentVetoed = "moment.vetoed";
+    /// Something was said about a moment: a request for detail, a deliberation, a reply.
+    MomentWord = "moment.word";
+    /// A second person is asked too.
+    MomentEscalated = "moment.escalated";
+    /// Nobody answered in time; nothing is approved by that.
+    MomentExpired = "moment.expired";
+    /// The agent took its question back, or what it was for has ended.
+    MomentWithdrawn = "moment.withdrawn";
+    /// Another question took the place of a refused one.
+    MomentSuperseded = "moment.superseded";
+    /// The person ended the deliberation.
+    MomentClosed = "moment.closed";
+    /// A question came with a way to refuse it closed (binding moment §11.3).
+    MomentHatchSuppressed = "moment.hatch_suppressed";
 }

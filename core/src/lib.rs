@@ -40,6 +40,7 @@ pub mod leases;
 pub mod limits;
 pub mod merkle;
 pub mod messages;
+pub mod moments;
 pub mod patch;
 pub mod payload;
 pub mod plans;

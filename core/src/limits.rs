@@ -69,3 +69,17 @@ pub const IDENTITY_KEYS: usize = 1_000;
 pub const ENVELOPE_KEYS: usize = 1_000;
 /// Bytes of the receipt that anchors a checkpoint outside: time-stamping services need a few KiB.
 pub const ANCHOR_BYTES: usize = 64 * 1024;
+/// Bytes of one text of a binding moment (synopsis, finding, stem, label …): a sentence or two, not a document.
+pub const MOMENT_TEXT_BYTES: usize = 2 * 1024;
+/// Findings or recommendations of one binding moment: all of them are always shown.
+pub const MOMENT_LIST_ITEMS: usize = 100;
+/// Bytes of a binding moment in its canonical form: somebody has to read all of it.
+pub const MOMENT_BYTES: usize = 64 * 1024;
+/// Bytes of what is said about a binding moment: an answer, an objection, a deliberation.
+pub const MOMENT_WORD_BYTES: usize = TEXT_BYTES;
+/// Seconds that a question to a person stands at the least: a minute, to be seen at all.
+pub const MOMENT_LEAST_SECONDS: u32 = 60;
+/// Seconds that a question to a person stands when nothing is said: a day.
+pub const MOMENT_SECONDS: u32 = 24 * 3600;
+/// Seconds that a question to a person stands at the most: thirty days; what is older is no longer the same question.
+pub const MOMENT_MOST_SECONDS: u32 = 30 * 24 * 3600;

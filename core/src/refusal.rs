@@ -167,6 +167,22 @@ codes! {
     PayloadInvalid = "payload_invalid";
     /// A reference's hash is not that of the envelope that it names (AEE §10.2).
     ReferenceHashMismatch = "reference_hash_mismatch";
+    /// The binding moment is not one that may be asked; `errors` names every fault with its place (binding moment §4, §5).
+    InvalidMoment = "invalid_moment";
+    /// The principal refused a question of this agent, and its objection is not answered yet (binding moment §6.2).
+    DeliberationRequired = "deliberation_required";
+    /// The principal refused this very question (binding moment §6.2).
+    SameQuestion = "same_question";
+    /// The digest is not that of the question: read it again, it is not the one that was shown.
+    DigestMismatch = "digest_mismatch";
+    /// The moment can no longer be answered; the message says what became of it.
+    MomentNotOpen = "moment_not_open";
+    /// Only the person who is asked may answer, with a key of their own (binding moment §11.4).
+    NotThePrincipal = "not_the_principal";
+    /// The question does not take an answer of this kind (binding moment §5.8).
+    HatchClosed = "hatch_closed";
+    /// The question was asked for a state of the job or the intent that is no longer so.
+    CircumstancesChanged = "circumstances_changed";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.
@@ -189,6 +205,7 @@ impl Code {
             | Self::AccessClosed
             | Self::NotAMember
             | Self::TooManyStreams
+            | Self::NotThePrincipal
             | Self::PermissionDenied => Fault::PermissionDenied,
             Self::NotFound | Self::JobNotFound => Fault::JobNotFound,
             Self::DuplicateKey | Self::IdempotencyMismatch => Fault::DuplicateKey,

@@ -88,6 +88,16 @@ pub async fn accept_all(
     Ok(answers.collect())
 }
 
+/// A question to a person goes to that person alone, and is never broadcast (binding moment §7.4).
+fn refuse_broadcast(envelope: &Envelope) -> Result<(), Refusal> {
+    if !envelope.is_broadcast() || envelope.payload().get("binding_moment").is_none() {
+        return Ok(());
+    }
+    let message = "`payload.binding_moment` is a question to one person, and this goes to whoever listens. Ask that person: \
+                   POST /api/v1/moments.";
+    Err(Refusal::field(Code::InvalidMoment, "payload", "broadcast", message))
+}
+
 /// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
 /// it, if it is the server that was asked.
 async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Vec<Parcel>> {
@@ -97,6 +107,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     // Before anything else is done with it (AEE §11.2).
     let verified = verify(ctx, &envelope).await?;
     vouch(ctx, caller, &envelope, &verified)?;
+    refuse_broadcast(&envelope)?;
     purposes::admit(&envelope.purpose, &settings.tolerated)?;
     if let Some(sent_at) = envelope.sent_at {
         settings.window.admit(sent_at, now)?;

@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, idempotency, leases, not_found, seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, idempotency, leases, moments, not_found, seats, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -176,7 +176,8 @@ pub async fn patch_state(
 }
 
 /// Changes an intent's status, if the caller has seen its current version. A terminal status ends its leases, closes its
-/// channels, expires what is pending on them (RFC-0021 §7.1), and calls off its tasks and plans, in the same transaction.
+/// channels, expires what is pending on them (RFC-0021 §7.1), calls off its tasks and plans, and withdraws its questions to
+/// people, in the same transaction.
 ///
 /// # Errors
 /// It is not there or the caller is no admin; the version is stale; the transition is not lawful.
@@ -198,14 +199,17 @@ pub async fn set_status(
     let next = intent.moved(status, ctx.settings.strict, line.now())?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
+    let mut asked = None;
     if status.is_terminal() {
         leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(id);
+    asked.iter().for_each(|ended| ended.announce(ctx));
     Ok(next)
 }
 

@@ -9,6 +9,7 @@
 //! `log.rs`, `job_budgets` and `job_reservations` in `budgets.rs`.
 
 mod authority;
+mod awaiting;
 mod beats;
 mod budgets;
 mod cancel;
@@ -31,6 +32,7 @@ mod writes;
 use std::time::Duration;
 
 pub use authority::{Allowed, OperationAsk, authorize, settle};
+pub(crate) use awaiting::{Told, say, standing, worked_on};
 pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
 pub use claims::{ClaimAsk, Claimed, claim, leave, release};

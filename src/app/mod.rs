@@ -42,6 +42,7 @@ pub mod leases;
 pub mod lines;
 pub mod mailboxes;
 pub mod messages;
+pub mod moments;
 pub mod nodes;
 pub mod pairs;
 pub mod pending;
@@ -116,6 +117,8 @@ pub struct Settings {
     pub sessions: sessions::SessionSettings,
     /// What the operator says about envelopes.
     pub post: post::PostSettings,
+    /// What the operator says about binding moments.
+    pub moments: moments::MomentSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

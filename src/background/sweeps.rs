@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, pairs, pending, sessions, tasks, workers,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, sessions, tasks,
+    workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -65,11 +66,13 @@ pub enum Sweep {
     Pairs,
     /// Envelopes that are older than they are kept.
     Envelopes,
+    /// Binding moments that lapse, go to a second person, are told of the end of their job, or have been kept long enough.
+    Moments,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -92,6 +95,7 @@ impl Sweep {
         Self::EnvelopeLogs,
         Self::Pairs,
         Self::Envelopes,
+        Self::Moments,
     ];
 
     /// Its name in metrics and logs.
@@ -120,6 +124,7 @@ impl Sweep {
             Self::EnvelopeLogs => "envelope_logs",
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
+            Self::Moments => "moments",
         }
     }
 
@@ -131,7 +136,7 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs => 1,
+            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
@@ -173,6 +178,7 @@ impl Sweep {
             Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
+            Self::Moments => moments::pass_time(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -1,4 +1,4 @@
-//! What is configured about jobs.
+//! What is configured about jobs (ARCP).
 
 use std::time::Duration;
 

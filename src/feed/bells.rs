@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use entente_core::ids::{IntentId, JobId, SessionId, WorkerId};
+use entente_core::ids::{IntentId, JobId, MomentId, SessionId, WorkerId};
 use entente_core::versions::AgentRef;
 use tokio::sync::Notify;
 
@@ -30,6 +30,10 @@ pub enum Touch {
     Work(String),
     /// The mailbox of an entity.
     Mailbox(String),
+    /// A binding moment.
+    Moment(MomentId),
+    /// The binding moments that somebody asked, or is asked.
+    Inbox(String),
 }
 
 impl fmt::Display for Touch {
@@ -43,6 +47,8 @@ impl fmt::Display for Touch {
             Self::Work(agent) => write!(f, "@{agent}"),
             // Any text may be an entity; words of a notification have no blanks.
             Self::Mailbox(entity) => write!(f, "#{}", URL_SAFE_NO_PAD.encode(entity)),
+            Self::Moment(id) => id.fmt(f),
+            Self::Inbox(party) => write!(f, "?{}", URL_SAFE_NO_PAD.encode(party)),
         }
     }
 }
@@ -58,9 +64,12 @@ impl FromStr for Touch {
         if let Some(agent) = text.strip_prefix('@') {
             return AgentRef::parse(agent).map(|agent| Self::Work(agent.to_string())).ok_or(Unknown);
         }
+        let name = |name| URL_SAFE_NO_PAD.decode(name).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(entity) = text.strip_prefix('#') {
-            let entity = URL_SAFE_NO_PAD.decode(entity).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            return entity.map(Self::Mailbox).ok_or(Unknown);
+            return name(entity).map(Self::Mailbox).ok_or(Unknown);
+        }
+        if let Some(party) = text.strip_prefix('?') {
+            return name(party).map(Self::Inbox).ok_or(Unknown);
         }
         if let Some(job) = text.strip_prefix('!') {
             return job.parse().map(Self::Stop).map_err(|_no_id| Unknown);
@@ -69,7 +78,9 @@ impl FromStr for Touch {
         let job = || text.parse().map(Self::Job);
         let session = || text.parse().map(Self::Session);
         let worker = || text.parse().map(Self::Worker);
-        intent().or_else(|_| job()).or_else(|_| session()).or_else(|_| worker()).map_err(|_none| Unknown)
+        let moment = || text.parse().map(Self::Moment);
+        let found = intent().or_else(|_| job()).or_else(|_| session()).or_else(|_| worker());
+        found.or_else(|_| moment()).map_err(|_none| Unknown)
     }
 }
 

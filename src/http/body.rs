@@ -55,6 +55,14 @@ fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Prob
     Ok(Some(Idempotency::new(key, &operation, bytes)?))
 }
 
+/// As [`Body::once`], of a request whose body leaves no trace: with the same key it is the same, whatever it says.
+///
+/// # Errors
+/// The key cannot be used.
+pub fn once_of(request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+    once(request, &[])
+}
+
 /// A body as it came.
 #[derive(Debug)]
 pub struct Raw(pub Bytes);

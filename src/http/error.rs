@@ -156,7 +156,8 @@ pub fn status(code: Code) -> StatusCode {
         | Code::BadSignature
         | Code::FromMismatch
         | Code::IntentNotAllowed
-        | Code::SignatureRequired => StatusCode::FORBIDDEN,
+        | Code::SignatureRequired
+        | Code::NotThePrincipal => StatusCode::FORBIDDEN,
         Code::NotFound | Code::JobNotFound | Code::UnknownRecipient => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::Gone | Code::ResumeWindowExpired => StatusCode::GONE,
@@ -179,6 +180,11 @@ pub fn status(code: Code) -> StatusCode {
         | Code::ClaimLost
         | Code::JobEnded
         | Code::NoResult
+        | Code::DeliberationRequired
+        | Code::SameQuestion
+        | Code::DigestMismatch
+        | Code::MomentNotOpen
+        | Code::CircumstancesChanged
         | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::InvalidRequest
@@ -201,7 +207,9 @@ pub fn status(code: Code) -> StatusCode {
         | Code::LeaseSubsetViolation
         | Code::AgentNotAvailable
         | Code::AgentVersionNotAvailable
-        | Code::NoRecipient => StatusCode::UNPROCESSABLE_ENTITY,
+        | Code::NoRecipient
+        | Code::InvalidMoment
+        | Code::HatchClosed => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,

@@ -5,7 +5,7 @@ use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use bytes::Bytes;
 use entente_core::clock;
-use entente_core::ids::{JobId, SessionId};
+use entente_core::ids::{JobId, MomentId, SessionId};
 use entente_core::jobs::JobStatus;
 use entente_core::jobs::ask::{Submit, no_job};
 use entente_core::jobs::wire::{Accepted, Described, Listed};
@@ -127,6 +127,8 @@ pub(crate) struct JobBody {
     /// The intent that it works for.
     #[serde(skip_serializing_if = "Option::is_none")]
     intent_id: Option<String>,
+    /// The questions to people that it waits for, `moments/{moment_id}`: it is `awaiting_decision` while there is one.
+    awaiting_decision: Vec<MomentId>,
     /// The payload of its `job.result` or `job.error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -146,6 +148,7 @@ impl JobBody {
             cancel_requested: job.cancel.is_some(),
             deadline: job.deadline.map(clock::rfc3339),
             intent_id: job.intent_id.map(|id| id.to_string()),
+            awaiting_decision: found.awaiting.clone(),
             terminal: found.terminal.as_ref().map(Stored::payload).transpose()?,
         })
     }

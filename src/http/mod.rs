@@ -43,6 +43,7 @@ mod leases;
 mod live;
 pub(crate) mod mailboxes;
 pub(crate) mod messages;
+mod moments;
 pub mod openapi;
 mod plan_verbs;
 mod plans;
@@ -191,6 +192,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     approvals::routes(config);
     buses::routes(config);
     bridges::routes(config);
+    moments::routes(config);
 }
 
 /// The application, as the server and the tests run it.

@@ -40,6 +40,7 @@ mod ledger;
 mod mailboxes;
 mod mcp;
 mod messages;
+mod moments;
 mod nodes;
 mod openapi;
 mod outage;

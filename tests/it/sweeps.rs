@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use entente::app::{
     Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, envelopes,
-    heartbeats, idempotency, jobs, leases, pairs, pending, sessions, tasks, workers,
+    heartbeats, idempotency, jobs, leases, moments, pairs, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
@@ -75,6 +75,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         Sweep::Jobs | Sweep::JobKeys | Sweep::Workers => prepare_jobs(world, sweep).await,
         Sweep::Sessions => prepare_sessions(world).await,
         Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
+        Sweep::Moments => crate::moments::lapsed(world, DUE).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -220,6 +221,7 @@ fn traces(sweep: Sweep) -> &'static str {
         Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",
         Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
         Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
+        Sweep::Moments => "SELECT count(*) FROM moments WHERE state = 'expired'",
     }
 }
 
@@ -251,6 +253,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::EnvelopeLogs => envelope_logs::tidy(ctx, limit).await,
         Sweep::Pairs => pairs::time_out(ctx, limit).await,
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
+        Sweep::Moments => moments::pass_time(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

@@ -5,6 +5,7 @@ use entente::http::openapi::Document;
 
 use super::envelopes::{letter, with};
 use super::harness::{Client, Value, World, json};
+use super::moments;
 use super::openapi::operations;
 use crate::identities::{key, register};
 
@@ -13,7 +14,7 @@ const OPEN: [&str; 6] = ["/healthz", "/health", "/readyz", "/metrics", "/api/v1/
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
-const NOBODYS: [&str; 37] = [
+const NOBODYS: [&str; 43] = [
     // One's own mailbox and channels, when none is named.
     "GET /api/v1/aee/stream",
     "GET /api/v1/aee/subscriptions",
@@ -62,6 +63,14 @@ const NOBODYS: [&str; 37] = [
     "GET /api/v1/aee/keys",
     "GET /api/v1/aee/logs",
     "POST /api/v1/aee/logs",
+    // One's own; those of others are not listed.
+    "GET /api/v1/moments",
+    "GET /api/v1/moments/inbox",
+    "GET /api/v1/moments/rates",
+    "GET /api/v1/moments/stream",
+    // Whoever is an agent may ask a person.
+    "POST /api/v1/moments",
+    "POST /api/v1/moments/deliberations",
 ];
 
 /// The things that the paths name: those of somebody else.
@@ -116,6 +125,8 @@ impl Places {
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
         post(world, &owner).await;
+        world.human("human.ada").await;
+        let moment = owner.post("/moments", moments::question("human.ada")).await.is(201);
         Self(vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
@@ -142,6 +153,7 @@ impl Places {
             ("bus", "bus.private".to_owned()),
             ("corr", "thread-private".to_owned()),
             ("envelope_id", "envelope-private".to_owned()),
+            ("moment_id", moment["id"].as_str().unwrap().to_owned()),
             // Nobody but an admin hears whether there is one.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ])
@@ -178,7 +190,7 @@ fn body(path: &str) -> Value {
         }),
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
         "{envelope_id}" => json!({ "decision": "approve" }),
-        "ack" => json!({ "up_to": 0 }),
+        "ack" if path.contains("/aee/") => json!({ "up_to": 0 }),
         _ if path.contains("/aee/bridges/") => {
             json!({ "kind": "jobs", "entity": "agent.owner", "intents": ["**"], "agent": "talk" })
         }
@@ -229,6 +241,12 @@ fn body(path: &str) -> Value {
         "keys" if path.contains("/aee/") => json!({ "entity": "agent.owner", "algorithm": "HS256" }),
         "keys" => json!({ "label": "theirs" }),
         "delegate" => json!({ "to": "agent.stranger" }),
+        "moments" => moments::question("human.ada"),
+        "deliberations" => json!({ "principal_id": "human.ada", "text": "not ready" }),
+        "resolution" => {
+            json!({ "envelope_digest": "sha256:x", "resolution": { "kind": "option", "option_idx": 0 } })
+        }
+        "words" => json!({ "text": "more" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),
         _ => json!({}),
     }

@@ -39,6 +39,7 @@ mod leases;
 mod limits;
 mod merkle;
 mod messages;
+mod moments;
 mod patch;
 mod payload;
 mod plans;

@@ -270,7 +270,8 @@ impl Hold {
         Ok(())
     }
 
-    async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+    /// Writes everything into a transaction that somebody else commits.
+    pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
         writes::update(conn, &changed).await?;
@@ -301,7 +302,8 @@ impl Hold {
         Ok(())
     }
 
-    fn announce(&self, ctx: &Ctx) {
+    /// Wakes whoever waits for what was committed.
+    pub fn announce(&self, ctx: &Ctx) {
         for id in &self.touched {
             let Some(job) = self.jobs.get(id) else { continue };
             ctx.feed.ring(Touch::Job(*id));

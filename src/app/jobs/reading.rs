@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use entente_core::budgets::Budget;
 use entente_core::clock::Timestamp;
-use entente_core::ids::{JobId, floor};
+use entente_core::ids::{JobId, MomentId, floor};
 use entente_core::jobs::ask::no_job;
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::log::{self, Stored};
 use super::rows::{Row, select};
 use super::{budgets, rows};
-use crate::app::{AppError, Caller, Ctx, Outcome, inventory};
+use crate::app::{AppError, Caller, Ctx, Outcome, inventory, moments};
 
 /// Whether the caller may observe a job: its own; with the scope `admin` or under an open policy anybody's.
 pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
@@ -129,6 +129,8 @@ pub struct Description {
     pub remaining: Budget,
     /// How it ended, when it has.
     pub terminal: Option<Stored>,
+    /// The questions to people that it waits for.
+    pub awaiting: Vec<MomentId>,
 }
 
 /// One job.
@@ -140,7 +142,9 @@ pub async fn describe(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Descript
     let job = visible(ctx, &mut conn, caller, id).await?;
     let remaining = budgets::load(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
     let terminal = if job.status.is_terminal() { log::ends(&mut conn, &[id]).await?.pop() } else { None };
-    Ok(Description { job, remaining, terminal })
+    let over = job.status.is_terminal();
+    let awaiting = if over { Vec::new() } else { moments::awaited(&mut conn, id, ctx.now()).await? };
+    Ok(Description { job, remaining, terminal, awaiting })
 }
 
 /// A job that the caller may observe.

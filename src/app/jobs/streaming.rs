@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::log::{self, Stored};
 use super::rows;
-use crate::app::{Caller, Ctx, Outcome, mailboxes};
+use crate::app::{Caller, Ctx, Outcome, mailboxes, moments};
 use crate::feed::Touch;
 
 /// Events looked at at once.
@@ -106,6 +106,7 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
     if ctx.feed.has_peers() {
         let listened = bells.listened();
         let mut found = mailboxes::moved(ctx, &listened).await?;
+        found.extend(moments::moved(ctx, &listened).await?);
         found.extend(moved(ctx, listened).await?);
         bells.look(found);
     }
@@ -119,7 +120,12 @@ async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
         match touch {
             Touch::Job(id) | Touch::Stop(id) => jobs.push(id.uuid()),
             Touch::Session(id) => sessions.push(id.uuid()),
-            Touch::Intent(_) | Touch::Work(_) | Touch::Worker(_) | Touch::Mailbox(_) => {}
+            Touch::Intent(_)
+            | Touch::Work(_)
+            | Touch::Worker(_)
+            | Touch::Mailbox(_)
+            | Touch::Moment(_)
+            | Touch::Inbox(_) => {}
         }
     }
     let mut found = Vec::new();

@@ -89,6 +89,9 @@ impl Sight {
 
     async fn judge(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
         let intent = record.intent_id();
+        if matches!(self.view, View::Agent | View::All) && self.is_party(record) {
+            return Ok(true);
+        }
         if intent == IntentId::HOUSE {
             return Ok(self.shows_house(record));
         }
@@ -234,6 +237,17 @@ impl Sight {
             }
             Record::Receipt { message, .. } => readable && message.sender == *agent,
         }
+    }
+
+    /// Whether it tells of a binding moment that the caller asked or is asked: both hear of it wherever it is told, because a
+    /// question that nobody hears of waits in silence. Such an event has no words of it.
+    fn is_party(&self, record: &Record) -> bool {
+        let Record::Event { event, .. } = record else { return false };
+        if event.posted || !event.event_type.starts_with("moment.") || !self.caller.has(Scope::MomentsRead) {
+            return false;
+        }
+        let party = |member| event.payload.get(member).and_then(|id| id.as_str()) == Some(&self.caller.agent);
+        ["agent_id", "principal_id", "escalated_to"].into_iter().any(party)
     }
 
     /// The house's own log: agents hear of themselves, admins of everything.

@@ -165,6 +165,13 @@ impl World {
         self.client(&key)
     }
 
+    /// A client that is this person, with a key of its own.
+    pub async fn human(&self, id: &str) -> Client {
+        let key = format!("key-of-{id}");
+        seeds::seed(&self.server.ctx, Kind::Human, id, &key).await.unwrap();
+        self.client(&key)
+    }
+
     /// A client with a key that may do everything.
     pub async fn admin(&self) -> Client {
         let made = seeds::development(&self.server.ctx).await.unwrap().unwrap();

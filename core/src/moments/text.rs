@@ -1,0 +1,122 @@
+//! A question as plain text: for terminals, for tools that show nothing else, and for whoever needs no colour (binding moment
+//! §8). Every slot is there in full, each entry on a line of its own; nothing that an agent wrote can move a terminal's cursor,
+//! or look like a line that is not its.
+
+use std::fmt::Write as _;
+
+use super::brief::Brief;
+use crate::clock::Timestamp;
+use crate::ids::MomentId;
+
+/// What stands around a question.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The moment.
+    pub id: MomentId,
+    /// Who asks, where the reader does not know.
+    pub agent_id: Option<&'a str>,
+    /// When it lapses.
+    pub expires_at: Option<Timestamp>,
+    /// The time now: a day is only written when it is another.
+    pub now: Timestamp,
+    /// How the objection to the question before was answered; it stands above the question.
+    pub objection_response: Option<&'a str>,
+    /// Where the principal answers, for a reader who is not the principal; `None` leaves the closing line out.
+    pub inbox_url: Option<&'a str>,
+}
+
+/// The question as text, of several lines, ending with a line's end.
+#[must_use]
+pub fn text(brief: &Brief, shown: &Shown<'_>) -> String {
+    let mut lines = vec![head(brief, shown)];
+    if let Some(response) = shown.objection_response {
+        lines.push(format!("In answer to your objection: {}", plain(response)));
+    }
+    if let Some(note) = brief.calibration_note() {
+        lines.push(format!("Note: {}", plain(note)));
+    }
+    lines.push(plain(&brief.synopsis));
+    list(&mut lines, "Findings:", &brief.findings);
+    list(&mut lines, "Recommended moves:", &brief.recommendations);
+    lines.push(format!("({})", plain(&brief.offer)));
+    lines.push(format!("Q: {}", plain(&brief.question.stem)));
+    for (index, option) in brief.question.options.iter().enumerate() {
+        let mark = if index == brief.question.recommended_idx { "  (recommended)" } else { "" };
+        let (label, reasoning) = (plain(&option.label), plain(&option.reasoning));
+        lines.push(format!("  {}) {label}{mark} - {reasoning}", index + 1));
+    }
+    let hatches = brief.question.hatches;
+    let open = [
+        (hatches.free_text, "  t) answer in your own words"),
+        (hatches.dialogue, "  d) wrong question, let us talk"),
+    ];
+    lines.extend(open.into_iter().filter(|(is_open, _)| *is_open).map(|(_, line)| line.to_owned()));
+    if let Some(url) = shown.inbox_url {
+        let url = plain(url);
+        lines.push(format!(
+            "The principal answers at {url}; call check_decision to wait. Do not answer for them."
+        ));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn head(brief: &Brief, shown: &Shown<'_>) -> String {
+    let mut head = format!("DECISION NEEDED [{}]", shown.id);
+    // Writing into a text does not fail.
+    if let Some(agent) = shown.agent_id {
+        let _ = write!(head, "  from: {}", plain(agent));
+    }
+    if let Some(class) = brief.decision_class() {
+        let _ = write!(head, "  class: {}", plain(class));
+    }
+    if let Some(at) = shown.expires_at {
+        let _ = write!(head, "  expires {}", due(at, shown.now));
+    }
+    head
+}
+
+/// A time as one writes it down: to the minute, with its day when that is not today.
+fn due(at: Timestamp, now: Timestamp) -> String {
+    if at.date_naive() == now.date_naive() {
+        return at.format("%H:%MZ").to_string();
+    }
+    at.format("%Y-%m-%d %H:%MZ").to_string()
+}
+
+fn list(lines: &mut Vec<String>, title: &str, items: &[String]) {
+    if items.is_empty() {
+        return lines.push(format!("{title} none"));
+    }
+    lines.push(title.to_owned());
+    lines.extend(items.iter().map(|item| format!("  - {}", plain(item))));
+}
+
+/// A text as one line that can stand in a terminal. Control characters, line ends, and the characters that turn the direction
+/// of writing or that nobody sees are written as escapes; everything else stays as it is.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for one in text.chars() {
+        match one {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            one if moves(one) => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(one));
+            }
+            one => shown.push(one),
+        }
+    }
+    shown
+}
+
+/// Whether a character does something to its reader's screen instead of being shown. What joins letters and emoji may stay.
+fn moves(one: char) -> bool {
+    one.is_control()
+        || matches!(
+            one,
+            '\u{061c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}

@@ -1,0 +1,124 @@
+//! Ends: the agent takes its question back, or says that it has the answer; what a question was for has ended. The end of an
+//! intent withdraws its questions in its own transaction, under the lock of the same line. The end of a job does not: a job
+//! that works for no intent ends under no line's lock, and taking the house's for it would have all jobs' ends wait for each
+//! other. Such a question is withdrawn for everybody who reads it the instant the job is over (`passed`), and the sweep writes
+//! that down (`time.rs`).
+
+use entente_core::events::{Draft, Kind};
+use entente_core::ids::MomentId;
+use entente_core::keys::Scope;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::rows::{self, Kept, select};
+use super::{Shown, Turn, described, due_at, passed, words};
+use crate::app::lines::Line;
+use crate::app::{Caller, Ctx, Outcome, jobs};
+use crate::feed::Touch;
+use crate::telemetry::MomentLabels;
+
+/// Takes a question back. One that was refused cannot be: that would be a way around the objection.
+///
+/// # Errors
+/// It is not the caller's question; it no longer waits for an answer.
+pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
+    caller.require(Scope::MomentsWrite)?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
+    turn.record(ctx, Kind::MomentWithdrawn, &caller.agent, &kept.moment, &json!({ "reason": "withdrawn" }));
+    turn.tell_job(ctx, &kept.moment, false).await?;
+    turn.save(ctx, &mut kept).await?;
+    turn.shown(ctx, caller, kept).await
+}
+
+/// The agent has the answer, or knows of the end: from now on the contents are kept only for as long as the operator says.
+/// Again is the same.
+///
+/// # Errors
+/// It is not the caller's question; there is nothing to acknowledge yet.
+pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
+    caller.require(Scope::MomentsWrite)?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    if let Some(moment) = kept.moment.acknowledge(&caller.agent, turn.now)? {
+        kept.moment = moment;
+        if !turn.scrub(ctx, &mut kept).await? {
+            turn.save(ctx, &mut kept).await?;
+        }
+    }
+    turn.shown(ctx, caller, kept).await
+}
+
+impl Turn {
+    /// Takes the contents out of a moment, if they have been kept for long enough; whether it did.
+    pub(super) async fn scrub(&mut self, ctx: &Ctx, kept: &mut Kept) -> Outcome<bool> {
+        let due = due_at(&kept.moment, &ctx.settings.moments).is_some_and(|due| due <= self.now);
+        let Some(moment) = Some(&kept.moment).filter(|_| due).and_then(|moment| moment.scrub(self.now))
+        else {
+            return Ok(false);
+        };
+        kept.moment = moment;
+        // A remark may repeat words of the question.
+        kept.lints.iter_mut().for_each(|lint| lint.note.clear());
+        self.save(ctx, kept).await?;
+        words::scrub(&mut self.tx, kept.moment.id).await?;
+        Ok(true)
+    }
+}
+
+/// Moments that were withdrawn with what they were for, to be told of once that is committed.
+pub(crate) struct Ended {
+    told: Vec<jobs::Told>,
+    touches: Vec<Touch>,
+}
+
+impl Ended {
+    /// Wakes whoever waits for them.
+    pub fn announce(&self, ctx: &Ctx) {
+        self.told.iter().for_each(|told| told.announce(ctx));
+        self.touches.iter().for_each(|touch| ctx.feed.ring(touch.clone()));
+    }
+}
+
+/// Withdraws the questions of the line's intent, which has just ended. Refused ones stay: an objection outlives the intent.
+pub(crate) async fn end_of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<Ended> {
+    let rows = select!(
+        "moments::of_intent",
+        "WHERE m.intent_id = $1 AND m.state IN ('open', 'deliberating') ORDER BY m.id",
+        line.intent_id.uuid()
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let now = line.now();
+    let mut ended = Vec::new();
+    for row in rows {
+        let mut kept = Kept::try_from(row)?;
+        let moment = passed(&kept, now).or_else(|| kept.moment.lose_cause("intent_ended", now));
+        if let Some(moment) = moment {
+            kept.moment = moment;
+            ended.push(kept);
+        }
+    }
+    let (mut told, mut touches) = (Vec::new(), Vec::new());
+    // First all jobs' rows, then the clock of changes (`Turn`).
+    for Kept { moment, .. } in &ended {
+        if let Some(job) = moment.job_id {
+            told.extend(jobs::say(ctx, conn, job, moment.id, false, now).await?);
+        }
+    }
+    for kept in &mut ended {
+        rows::update(conn, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
+        let moment = &kept.moment;
+        let reason = json!({ "reason": moment.end_reason });
+        ctx.metrics.moments.get_or_create(&MomentLabels { event: Kind::MomentWithdrawn.wire() }).inc();
+        line.record(ctx, Draft::of(Kind::MomentWithdrawn, actor, described(moment, &reason)));
+        let second = moment.escalation.as_ref().map(|one| Touch::Inbox(one.to.clone()));
+        touches.extend([Touch::Moment(moment.id), Touch::Inbox(moment.agent_id.clone())]);
+        touches.extend(second.into_iter().chain([Touch::Inbox(moment.principal_id.clone())]));
+    }
+    Ok(Ended { told, touches })
+}

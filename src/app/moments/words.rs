@@ -1,0 +1,140 @@
+//! What is said about a moment: the person asks for detail, the agent gives it, both deliberate. Table `moment_words`.
+
+use std::collections::HashMap;
+
+use entente_core::clock::Timestamp;
+use entente_core::events::Kind;
+use entente_core::idempotency::Idempotency;
+use entente_core::ids::MomentId;
+use entente_core::keys::Scope;
+use entente_core::limits::LIST_ITEMS;
+use entente_core::moments::{Speaker, WordKind};
+use entente_core::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Role, Shown, Turn, decider, role};
+use crate::app::{AppError, Caller, Ctx, Outcome, idempotency, unknown};
+
+/// Something that was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Its place in the thread, from 1.
+    pub n: i32,
+    /// Who said it.
+    pub author: String,
+    /// What it is.
+    pub kind: WordKind,
+    /// The text; `None` once it was scrubbed, or is not the reader's to see.
+    pub text: Option<String>,
+    /// When.
+    pub said_at: Timestamp,
+}
+
+/// Says something about a moment: who says it, and where the moment stands, tell what it is. None of it is an answer. A retry
+/// under the same key is said once; the key says nothing of the text, whose hash could be guessed.
+///
+/// # Errors
+/// It is not the caller's to see; it is over; the caller is neither the agent nor the person who is asked.
+pub async fn word(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    text: &str,
+    once: Option<&Idempotency>,
+) -> Outcome<Shown> {
+    caller.require(Scope::MomentsWrite)?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
+        return turn.shown(ctx, caller, kept).await;
+    }
+    let decider = decider(caller);
+    let speaker = match role(caller, &kept.moment, turn.now) {
+        Some(Role::Agent) => Speaker::Agent(&caller.agent),
+        _ => Speaker::Principal(&decider),
+    };
+    let (moment, kind) = kept.moment.word(speaker, text, turn.now)?;
+    kept.moment = moment;
+    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }));
+    turn.save(ctx, &mut kept).await?;
+    insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
+    idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
+    turn.shown(ctx, caller, kept).await
+}
+
+/// Writes something that was said. The lock of the moment's line is held.
+pub(super) async fn insert(
+    conn: &mut PgConnection,
+    id: MomentId,
+    author: &str,
+    kind: WordKind,
+    text: &str,
+    now: Timestamp,
+) -> Outcome<()> {
+    let n = sqlx::query_scalar!(
+        r#"-- moment_words::insert
+         INSERT INTO moment_words (moment_id, n, author, kind, text, said_at)
+         SELECT $1, coalesce(max(n), 0) + 1, $2, $3, $4, $5 FROM moment_words WHERE moment_id = $1
+         RETURNING n"#,
+        id.uuid(),
+        author,
+        kind.as_str(),
+        text,
+        now
+    )
+    .fetch_one(conn)
+    .await?;
+    if usize::try_from(n).is_ok_and(|n| n > LIST_ITEMS) {
+        let message = format!(
+            "{LIST_ITEMS} things were said about this already, as many as may be. Decide, or close it."
+        );
+        return Err(Refusal::new(Code::TooLarge, message).into());
+    }
+    Ok(())
+}
+
+/// What was said about these moments, by moment, the earliest first.
+pub(super) async fn load(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<Vec<(MomentId, Word)>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        "-- moment_words::load
+         SELECT moment_id, n, author, kind, text, said_at FROM moment_words WHERE moment_id = ANY($1)
+         ORDER BY moment_id, n",
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    let words = rows.into_iter().map(|row| {
+        let kind = WordKind::parse(&row.kind).ok_or_else(|| unknown("kind of word", &row.kind))?;
+        let (n, author, text, said_at) = (row.n, row.author, row.text, row.said_at);
+        Ok((row.moment_id.into(), Word { n, author, kind, text, said_at }))
+    });
+    words.collect()
+}
+
+/// As [`load`], for each of them.
+pub(super) async fn of_each(
+    conn: &mut PgConnection,
+    ids: &[MomentId],
+) -> Result<HashMap<MomentId, Vec<Word>>, AppError> {
+    let mut each: HashMap<MomentId, Vec<Word>> = HashMap::new();
+    if ids.is_empty() {
+        return Ok(each);
+    }
+    for (id, word) in load(conn, ids).await? {
+        each.entry(id).or_default().push(word);
+    }
+    Ok(each)
+}
+
+/// Takes out what was said about a moment; who said something and when stays.
+pub(super) async fn scrub(conn: &mut PgConnection, id: MomentId) -> Outcome<()> {
+    sqlx::query!(
+        "-- moment_words::scrub\n UPDATE moment_words SET text = NULL WHERE moment_id = $1 AND text IS NOT NULL",
+        id.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
