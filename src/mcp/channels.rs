@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::shapes::{free, gives, list, may, must, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool};
+use super::{Answer, Call, Hints, Said, Tool, within};
 use crate::app::channels;
 use crate::http::body::id;
 use crate::http::channels::ChannelBody;
@@ -78,7 +78,7 @@ struct ListArgs {
 
 async fn list_channels(call: Call) -> Said {
     let said: ListArgs = call.read()?;
-    let limit = call.within("limit", said.limit, STEP, 1, PAGE)?;
+    let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let filter = channels::Filter { status: said.status, limit, offset: 0 };
     let found = channels::list(call.ctx(), &call.caller, id("intent", &said.intent_id)?, &filter).await?;
     let strict = call.ctx().settings.strict;

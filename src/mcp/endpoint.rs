@@ -112,7 +112,7 @@ fn name(authority: &str) -> &str {
 pub fn routes(config: &mut web::ServiceConfig) {
     for path in ["/mcp", "/mcp/"] {
         config.route(path, web::post().to(speak));
-        config.route(path, web::to(only_post));
+        config.route(path, web::to(|| async { only_post() }));
     }
 }
 
@@ -137,7 +137,7 @@ async fn speak(
 }
 
 /// What is said to those who would follow a stream or end a session.
-async fn only_post() -> Reply {
+fn only_post() -> Reply {
     let message = "MCP is spoken here with POST only: there are no sessions, and no streams to follow.";
     let mut problem = Problem::from(Refusal::new(Code::MethodNotAllowed, message));
     problem.allow = Some("POST".to_owned());

@@ -1,7 +1,8 @@
-//! The tool that waits: one long poll over messages for the agent, its assignments, its jobs and its mail, with one
+//! The tool that waits: one long poll over messages for the agent, its assignments, its jobs, its mail and decisions, with one
 //! cursor. So an agent never has to ask again and again, and never misses what came while it was thinking: the cursor holds
 //! the place up to which each kind was handed out, and what is after it stays in the database.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,9 +15,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::shapes::{gives, list, may, must, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, moments, within};
+use crate::app::Ctx;
 use crate::app::jobs::{self, Spot};
 use crate::app::mailboxes;
+use crate::app::moments as decisions;
 use crate::app::streams::{End, Stream, Subject};
 use crate::feed::{Frame, Listener, Mark, Record, Touch};
 use crate::http::error::Problem;
@@ -89,7 +92,7 @@ impl Kind {
             Self::Messages | Self::Assignments => Scope::ChannelsRead,
             Self::Jobs => Scope::JobsRead,
             Self::Mail => Scope::MailRead,
-            Self::Decisions => Scope::IntentsRead,
+            Self::Decisions => Scope::MomentsRead,
         }
     }
 }
@@ -105,8 +108,8 @@ struct Args {
 
 async fn wait_for_events(call: Call) -> Said {
     let said: Args = call.read()?;
-    let patience = call.within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, WAIT_SECONDS)?;
-    let limit = call.within("limit", said.limit, 50, 1, STEP_MOST)?;
+    let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, WAIT_SECONDS)?;
+    let limit = within("limit", said.limit, 50, 1, STEP_MOST)?;
     let after =
         said.after.as_deref().map(|text| Cursor::parse(text).ok_or_else(|| unreadable(text))).transpose()?;
     let kinds = match said.kinds {
@@ -143,6 +146,7 @@ struct Cursor {
     stream: Option<Mark>,
     jobs: Option<Spot>,
     mail: Option<i64>,
+    decisions: Option<i64>,
 }
 
 impl Cursor {
@@ -152,6 +156,7 @@ impl Cursor {
             part("s", self.stream.map(show)),
             part("j", self.jobs.map(job_events::show)),
             part("b", self.mail.map(|seq| seq.to_string())),
+            part("d", self.decisions.map(|seq| seq.to_string())),
         ];
         format!("ev_{}", URL_SAFE_NO_PAD.encode(parts.into_iter().flatten().collect::<Vec<_>>().join(";")))
     }
@@ -164,6 +169,7 @@ impl Cursor {
                 ("s", value) => cursor.stream = Some(read(value)?),
                 ("j", value) => cursor.jobs = Some(job_events::read(value)?),
                 ("b", value) => cursor.mail = Some(value.parse().ok()?),
+                ("d", value) => cursor.decisions = Some(value.parse().ok()?),
                 _ => return None,
             }
         }
@@ -187,6 +193,12 @@ impl Watch {
         let mut listener = ctx.feed.bells().listener();
         if wants(Kind::Mail) {
             listener.add(Touch::Mailbox(caller.agent.clone()));
+        }
+        if wants(Kind::Decisions) {
+            listener.add(Touch::Inbox(caller.agent.clone()));
+            if cursor.decisions.is_none() {
+                cursor.decisions = Some(decisions::last_change(ctx).await?);
+            }
         }
         if wants(Kind::Jobs) {
             let statuses = vec![JobStatus::Pending, JobStatus::Running];
@@ -232,7 +244,7 @@ impl Watch {
         }
     }
 
-    /// What is there of jobs and mail.
+    /// What is there of jobs, mail and decisions.
     async fn look(&mut self, call: &Call, limit: usize) -> Result<Vec<Value>, Problem> {
         let mut found = Vec::new();
         if self.kinds.contains(&Kind::Jobs) {
@@ -249,6 +261,19 @@ impl Watch {
                 let mut event = object(&ItemBody::new(letter, Dialect::Standard)?)?;
                 event["kind"] = json!("mail");
                 found.push(event);
+            }
+        }
+        if self.kinds.contains(&Kind::Decisions) && found.len() < limit {
+            let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
+            let after = self.cursor.decisions.unwrap_or_default();
+            for change in decisions::changes(call.ctx(), &call.caller, after, room).await? {
+                self.cursor.decisions = Some(change.changed_seq);
+                // That it has just asked, the agent knows.
+                if change.moment.version > 1 || change.role != decisions::Role::Agent {
+                    let mut event = moments::shown(&change);
+                    event["kind"] = json!("decision");
+                    found.push(event);
+                }
             }
         }
         Ok(found)
@@ -284,7 +309,7 @@ impl Watch {
     }
 
     /// Takes frames over, as many as there is room for. What is left is after the cursor, and comes again.
-    fn hand_out(&mut self, frames: Vec<std::sync::Arc<Frame>>, limit: usize, found: &mut Vec<Value>) {
+    fn hand_out(&mut self, frames: Vec<Arc<Frame>>, limit: usize, found: &mut Vec<Value>) {
         for frame in frames {
             let Some(event) = self.event(&frame) else { continue };
             if found.len() >= limit {
@@ -328,10 +353,7 @@ impl Watch {
 }
 
 /// The next frames of a stream; never, without one.
-async fn next(
-    stream: &mut Option<Stream>,
-    ctx: &crate::app::Ctx,
-) -> Result<Vec<std::sync::Arc<Frame>>, Problem> {
+async fn next(stream: &mut Option<Stream>, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, Problem> {
     let Some(stream) = stream else { return std::future::pending().await };
     match stream.next(ctx).await {
         Ok(frames) => Ok(frames),

@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use entente_core::refusal::Refusal;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ErrorData, Implementation, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ErrorData, Implementation, InputRequiredResult,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -73,6 +74,13 @@ fn made<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     })
 }
 
+/// Whether a host can take its person to a page (elicitation by URL, which only the era without sessions can repeat a call
+/// after).
+fn opens_pages(declared: &ClientCapabilities) -> bool {
+    let declared = serde_json::to_value(declared).unwrap_or_default();
+    declared.pointer("/elicitation/url").is_some_and(Value::is_object)
+}
+
 fn visitor(context: &RequestContext<RoleServer>) -> Result<Visitor, ErrorData> {
     let parts = context.extensions.get::<http::request::Parts>();
     let visitor = parts.and_then(|parts| parts.extensions.get::<Visitor>()).cloned();
@@ -105,14 +113,19 @@ impl ServerHandler for Desk {
                 format!("There is no tool `{}`. tools/list names those that there are.", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let Visitor { doors, caller, base: _, objection } = visitor(&context)?;
+        let Visitor { doors, caller, base, objection } = visitor(&context)?;
+        let opens_pages = context.client_capabilities().is_some_and(|declared| opens_pages(&declared));
         let arguments = serde_json::to_vec(&request.arguments.unwrap_or_default()).unwrap_or_default();
-        let call = Call { doors, caller, objection, arguments };
+        let brought_back = request.request_state;
+        let call = Call { doors, caller, objection, base, opens_pages, brought_back, arguments };
         // Who has hung up needs no answer any more.
         let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));
         };
         let result = match said {
+            Ok(answer) if answer.page.is_some() => {
+                return Ok(made::<InputRequiredResult>(answer.result())?.into());
+            }
             Ok(answer) => answer.result(),
             Err(problem) => refused(&problem),
         };

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use super::shapes::{any, free, gives, list, may, must, nullable, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool};
+use super::{Answer, Call, Hints, Said, Tool, within};
 use crate::app::jobs::{self, Canceller, Filter, Origin};
 use crate::http::jobs::{JobBody, job_id};
 
@@ -123,7 +123,7 @@ fn cancel_tool() -> Tool {
             must("job_id", text("The job.")),
             must("status", text("Where it stands: `running` until its worker has stopped.")),
         ]),
-        hints: Hints::destroys(),
+        hints: Hints::ends(),
         run: |call| Box::pin(cancel_job(call)),
     }
 }
@@ -217,7 +217,7 @@ async fn list_jobs(call: Call) -> Said {
     let filter = Filter {
         statuses: said.status,
         agent: agent.transpose()?,
-        limit: call.within("limit", said.limit, STEP, 1, PAGE)?,
+        limit: within("limit", said.limit, STEP, 1, PAGE)?,
         cursor: said.cursor,
         ..Filter::default()
     };

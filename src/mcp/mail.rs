@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
 use crate::app::envelopes;
 use crate::app::mailboxes::{self, Ack};
 use crate::http::envelopes::AcceptedBody;
@@ -110,8 +110,8 @@ struct ReadArgs {
 async fn read_mailbox(call: Call) -> Said {
     let said: ReadArgs = call.read()?;
     let entity = said.entity.unwrap_or_else(|| call.caller.agent.clone());
-    let limit = call.within("limit", said.limit, STEP, 1, PAGE)?;
-    let patience = call.within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    let limit = within("limit", said.limit, STEP, 1, PAGE)?;
+    let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
     let now = || mailboxes::read(call.ctx(), &call.caller, &entity, said.after, limit);
     let (mailbox, letters) = if patience == 0 {
         now().await?

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::shapes::{flag, free, gives, list, may, must, nullable, takes, text, whole, word};
-use super::{ASK_SECONDS, Answer, Call, Hints, Said, Tool, WAIT_SECONDS};
+use super::{ASK_SECONDS, Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
 use crate::app::messages::{self, Filter, Page};
 use crate::app::sends::Command;
 use crate::app::visits::home;
@@ -200,8 +200,7 @@ enum Kind {
 async fn send_message(call: Call) -> Said {
     let said: SendArgs = call.read()?;
     let channel_id = id("channel", &said.channel)?;
-    let end =
-        said.expires_in_s.map(|_| call.within("expires_in_s", said.expires_in_s, 1, 1, DURATION_SECONDS));
+    let end = said.expires_in_s.map(|_| within("expires_in_s", said.expires_in_s, 1, 1, DURATION_SECONDS));
     let once = call.once(said.idempotency_key.as_deref(), "send_message")?;
     let draft = Draft {
         sender: call.speaker()?,
@@ -236,8 +235,8 @@ async fn ask_agent(call: Call) -> Said {
     let said: AskArgs = call.read()?;
     call.caller.require(Scope::ChannelsRead)?;
     let channel_id = id("channel", &said.channel)?;
-    let patience = call.within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, ASK_SECONDS)?;
-    let open = call.within("expires_in_s", said.expires_in_s, OPEN_SECONDS, 1, DURATION_SECONDS)?;
+    let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, ASK_SECONDS)?;
+    let open = within("expires_in_s", said.expires_in_s, OPEN_SECONDS, 1, DURATION_SECONDS)?;
     let once = call.once(said.idempotency_key.as_deref(), "ask_agent")?;
     let draft = Draft {
         sender: call.speaker()?,
@@ -327,9 +326,9 @@ async fn read_messages(call: Call) -> Said {
     let filter = Filter {
         since: said.after.as_deref().map(Since::parse).transpose()?,
         to: None,
-        limit: call.within("limit", said.limit, STEP, 1, PAGE)?,
+        limit: within("limit", said.limit, STEP, 1, PAGE)?,
     };
-    let patience = call.within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
     let now = || messages::list(call.ctx(), &call.caller, channel_id, &filter);
     let page = if patience == 0 {
         now().await?

@@ -1,12 +1,13 @@
 //! The door of LLM agents: the Model Context Protocol at `/mcp`, in both of its eras (2025-11-25 and before, 2026-07-28).
 //!
 //! Every tool is one deed, called with an agent's key like any request of REST. One file per noun lists its tools:
-//! `whoami.rs`, `channels.rs`, `messages.rs`, `jobs.rs`, `work.rs`, `mail.rs`, `events.rs`. `handler.rs` speaks the protocol,
+//! `whoami.rs`, `channels.rs`, `messages.rs`, `jobs.rs`, `work.rs`, `mail.rs`, `moments.rs` (asking: `asking.rs`), `events.rs`. `handler.rs` speaks the protocol,
 //! `endpoint.rs` is what happens to every request on its way to it, `shapes.rs` says what tools take and give.
 //!
 //! There is no tool that resolves a decision: what a human decides is decided with the human's own key (binding moment
 //! §11.4), and what stands here is called by agents.
 
+mod asking;
 mod bridge;
 mod channels;
 mod endpoint;
@@ -15,6 +16,7 @@ mod handler;
 mod jobs;
 mod mail;
 mod messages;
+mod moments;
 mod shapes;
 mod whoami;
 mod work;
@@ -50,6 +52,12 @@ struct Call {
     caller: Caller,
     /// Why an unsigned envelope is not taken from this connection, if it is not.
     objection: Option<Refusal>,
+    /// The URL that people find this server at.
+    base: String,
+    /// Whether the host says that it can open a page for its person.
+    opens_pages: bool,
+    /// What the host brings back from such a page (`requestState`).
+    brought_back: Option<String>,
     /// The arguments as JSON.
     arguments: Vec<u8>,
 }
@@ -67,23 +75,6 @@ impl Call {
     /// Who speaks.
     fn speaker(&self) -> Result<String, Refusal> {
         self.caller.speaker("X-Agent-ID", None, self.ctx().settings.strict)
-    }
-
-    /// A whole number within bounds, or its default.
-    fn within(
-        &self,
-        name: &str,
-        said: Option<u32>,
-        usual: u32,
-        least: u32,
-        most: u32,
-    ) -> Result<u32, Refusal> {
-        let number = said.unwrap_or(usual);
-        if (least..=most).contains(&number) {
-            return Ok(number);
-        }
-        let message = format!("`{name}` must be a whole number from {least} to {most}.");
-        Err(Refusal::field(Code::InvalidRequest, name, "range", message))
     }
 
     /// The agent's claim that this call is the same as any other with its key.
@@ -112,12 +103,33 @@ impl Call {
     }
 }
 
+/// A whole number within bounds, or its default.
+fn within(name: &str, said: Option<u32>, usual: u32, least: u32, most: u32) -> Result<u32, Refusal> {
+    let number = said.unwrap_or(usual);
+    if (least..=most).contains(&number) {
+        return Ok(number);
+    }
+    let message = format!("`{name}` must be a whole number from {least} to {most}.");
+    Err(Refusal::field(Code::InvalidRequest, name, "range", message))
+}
+
 /// What a tool answers with.
 struct Answer {
     /// For a model that sees nothing else: what happened, and the whole of it.
     text: String,
     /// The same for programs.
     body: Value,
+    /// The page that the host is to open first; the call is then repeated.
+    page: Option<Page>,
+}
+
+/// A page for the host's person.
+struct Page {
+    url: String,
+    /// What it is about.
+    message: String,
+    /// What the host brings back.
+    brought_back: String,
 }
 
 impl Answer {
@@ -126,11 +138,18 @@ impl Answer {
         let body = serde_json::to_value(body).map_err(|e| Problem::internal(&e.to_string()))?;
         let mut text = summary.into();
         let _never_fails = write!(text, "\n{body}");
-        Ok(Self { text, body })
+        Ok(Self { text, body, page: None })
     }
 
     /// The result of a call.
     fn result(&self) -> Value {
+        if let Some(Page { url, message, brought_back }) = &self.page {
+            let params = json!({ "mode": "url", "message": message, "url": url, "elicitationId": self.body["moment_id"] });
+            return json!({
+                "resultType": "input_required", "requestState": brought_back,
+                "inputRequests": { "decision": { "method": "elicitation/create", "params": params } },
+            });
+        }
         json!({ "content": [{ "type": "text", "text": self.text }], "structuredContent": self.body, "isError": false })
     }
 }
@@ -158,35 +177,43 @@ type Said = Result<Answer, Problem>;
 /// A call that is under way.
 type Run = Pin<Box<dyn Future<Output = Said> + Send>>;
 
-/// What a host may take for granted of a tool. Nothing here reaches beyond this server.
+/// What a tool does to what is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing.
+    Reads,
+    /// It adds something.
+    Adds,
+    /// It ends something.
+    Ends,
+}
+
+/// What a host may take for granted of a tool. None of them reaches beyond this server.
 #[derive(Debug, Clone, Copy)]
 struct Hints {
-    read_only: bool,
-    destructive: bool,
+    effect: Effect,
+    /// Whether again is the same.
     idempotent: bool,
     /// Whether its result may have a binding moment.
     emits_moments: bool,
 }
 
 impl Hints {
-    /// It changes nothing.
     fn reads() -> Self {
-        Self { read_only: true, destructive: false, idempotent: true, emits_moments: false }
+        Self { effect: Effect::Reads, idempotent: true, emits_moments: false }
     }
 
-    /// It adds something.
     fn adds() -> Self {
-        Self { read_only: false, destructive: false, idempotent: false, emits_moments: false }
+        Self { effect: Effect::Adds, idempotent: false, emits_moments: false }
     }
 
-    /// It marks what it read, if it is told to. Again is the same.
+    /// It marks what it read, if it is told to.
     fn marks() -> Self {
         Self { idempotent: true, ..Self::adds() }
     }
 
-    /// It ends something.
-    fn destroys() -> Self {
-        Self { destructive: true, idempotent: true, ..Self::adds() }
+    fn ends() -> Self {
+        Self { effect: Effect::Ends, idempotent: true, emits_moments: false }
     }
 }
 
@@ -204,7 +231,8 @@ struct Tool {
 impl Tool {
     /// As it is listed.
     fn listed(&self) -> Value {
-        let Hints { read_only, destructive, idempotent, emits_moments } = self.hints;
+        let Hints { effect, idempotent, emits_moments } = self.hints;
+        let (read_only, destructive) = (effect == Effect::Reads, effect == Effect::Ends);
         let mut tool = json!({
             "name": self.name, "title": self.title, "description": self.about,
             "inputSchema": self.takes, "outputSchema": self.gives,
@@ -233,6 +261,7 @@ fn all() -> Vec<Tool> {
         .chain(jobs::tools())
         .chain(work::tools())
         .chain(mail::tools())
+        .chain(moments::tools())
         .chain(events::tools())
         .collect();
     tools.sort_by_key(|tool| tool.name);

@@ -2,6 +2,7 @@
 //! themselves are in `mcp/`.
 
 mod events;
+mod moments;
 mod tools;
 
 use crate::harness::{Client, Reply, Setup, Value, World, json};
@@ -117,9 +118,9 @@ async fn both_eras_begin_and_list_the_same_tools() {
         assert!(!reply.headers.contains_key("mcp-session-id"), "there are no sessions");
     }
     let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-    let reply =
-        old.http.with("mcp-protocol-version", "2025-11-25").send("POST", "//mcp", Some(note.to_string()));
-    assert_eq!(reply.await.status, 202);
+    let noting = old.http.with("mcp-protocol-version", "2025-11-25");
+    let reply = noting.send("POST", "//mcp", Some(note.to_string())).await;
+    assert_eq!(reply.status, 202);
     let new = Mcp::new(&ada, Era::Stateless);
     let found = new.request("server/discover", json!({})).await.is(200);
     let versions = found["result"]["supportedVersions"].as_array().unwrap();

@@ -54,6 +54,7 @@ mod schemas;
 mod sessions;
 mod signatures;
 mod signing;
+mod slips;
 mod tasks;
 mod traces;
 mod webhooks;

@@ -7,15 +7,18 @@ use crate::envelopes::letter;
 use crate::harness::{Setup, Value, World, json, talk};
 
 /// Every tool by its name; C.6 of the reference.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 21] = [
     "ask_agent",
+    "ask_principal",
     "cancel_job",
+    "check_decision",
     "check_lease",
     "finish_job",
     "get_job",
     "list_channels",
     "list_jobs",
     "open_channel",
+    "post_deliberation",
     "read_mailbox",
     "read_messages",
     "reply_message",
@@ -25,15 +28,16 @@ const NAMES: [&str; 17] = [
     "submit_job",
     "wait_for_events",
     "whoami",
+    "withdraw_decision",
 ];
 
-async fn listed(mcp: &Mcp) -> Vec<Value> {
+pub async fn listed(mcp: &Mcp) -> Vec<Value> {
     let listed = mcp.request("tools/list", json!({})).await.is(200);
     listed["result"]["tools"].as_array().unwrap().clone()
 }
 
 /// Calls a tool that must succeed, and holds its answer against the schema that it was listed with.
-async fn fits(mcp: &Mcp, tool: &str, arguments: Value) -> Value {
+pub async fn fits(mcp: &Mcp, tool: &str, arguments: Value) -> Value {
     let tools = listed(mcp).await;
     let listed = tools.iter().find(|listed| listed["name"] == tool).unwrap();
     let takes = Validator::new(&listed["inputSchema"]).unwrap();
