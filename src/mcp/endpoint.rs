@@ -8,7 +8,8 @@ use actix_web::http::header::{HOST, HeaderName, ORIGIN};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use entente_core::refusal::{Code, Refusal};
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 use super::handler::{Visitor, protocol};
 use super::{EMITS, bridge};
@@ -125,6 +126,9 @@ async fn speak(
 ) -> Reply {
     doors.site.check(&request)?;
     let asker = asker?;
+    if let Some(refused) = unreadable(&body.0) {
+        return Ok(refused);
+    }
     let host = text(&request, HOST).unwrap_or_default();
     let visitor = Visitor {
         base: doors.site.base(host, doors.limits.tls_terminated),
@@ -134,6 +138,17 @@ async fn speak(
     };
     let protocol = protocol(visitor.doors.limits.max_body_bytes);
     lift(bridge::pass(&protocol, &request, body.0, visitor).await?).await
+}
+
+/// What is no message at all: the library would say that it has the wrong type of content.
+fn unreadable(body: &[u8]) -> Option<HttpResponse> {
+    let (code, message) = match serde_json::from_slice::<IgnoredAny>(body) {
+        Err(fault) => (-32700, format!("Parse error: {fault}.")),
+        Ok(_) if body.trim_ascii_start().starts_with(b"{") => return None,
+        Ok(_) => (-32600, "Invalid request: send one message, an object; there are no batches.".to_owned()),
+    };
+    let answer = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    Some(HttpResponse::BadRequest().content_type("application/json").body(answer.to_string()))
 }
 
 /// What is said to those who would follow a stream or end a session.

@@ -63,7 +63,7 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(all);
 
 static LISTED: LazyLock<Value> = LazyLock::new(|| {
     let tools: Vec<Value> = TOOLS.iter().map(Tool::listed).collect();
-    json!({ "tools": tools, "ttlMs": LIST_TTL_MILLIS, "cacheScope": "public" })
+    json!({ "tools": tools, "ttlMs": LIST_TTL_MILLIS, "cacheScope": "public", "resultType": "complete" })
 });
 
 /// One of the library's own types, from what is sent.

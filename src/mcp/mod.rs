@@ -150,7 +150,7 @@ impl Answer {
                 "inputRequests": { "decision": { "method": "elicitation/create", "params": params } },
             });
         }
-        json!({ "content": [{ "type": "text", "text": self.text }], "structuredContent": self.body, "isError": false })
+        json!({ "content": [{ "type": "text", "text": self.text }], "structuredContent": self.body, "isError": false, "resultType": "complete" })
     }
 }
 
@@ -166,7 +166,7 @@ fn refused(problem: &Problem) -> Value {
         let _never_fails = write!(text, "\nTry again after {seconds} second(s).");
     }
     json!({
-        "content": [{ "type": "text", "text": text }], "isError": true,
+        "content": [{ "type": "text", "text": text }], "isError": true, "resultType": "complete",
         "_meta": { PROBLEM: serde_json::to_value(&body).unwrap_or_default() },
     })
 }

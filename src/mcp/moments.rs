@@ -188,7 +188,7 @@ async fn check_decision(call: Call) -> Said {
     let about = id("moment", &said.moment_id)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
     let found = hear(&call, about, patience).await?;
-    if said.ack && found.moment.resolution.is_some() {
+    if said.ack && found.moment.state.is_terminal() {
         // What was decided is told as it was before its words may be gone.
         moments::acknowledge(call.ctx(), &call.caller, about).await?;
     }

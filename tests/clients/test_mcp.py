@@ -88,6 +88,55 @@ def test_waiting_hears_what_came_in_between(url, intent):
     assert talk(url, ADA, wait) == [{"n": 1}]
 
 
+QUESTION = {
+    "synopsis": "Ship 1.4 today.",
+    "findings": ["CI is green.", "Two of three reviewers approved.", "No blocker is open."],
+    "recommendations": ["Tag v1.4.", "Publish to the registry."],
+    "offer": "Ask for detail on any item.",
+    "question": {
+        "stem": "When should release 1.4 ship?",
+        "options": [
+            {"label": "Ship now", "reasoning": "All checks pass."},
+            {"label": "Wait a day", "reasoning": "The third reviewer is back tomorrow."},
+        ],
+        "recommended_idx": 0,
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def grace(url, operator):
+    """A person, by a client with a key of their own."""
+    admin = httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator})
+    admin.post("/principals", json={"id": "human.grace", "kind": "human"}).raise_for_status()
+    made = admin.post("/principals/human.grace/keys", json={"label": "own"})
+    made.raise_for_status()
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made.json()["key"]}) as client:
+        yield client
+
+
+def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):
+    async def ask(session, _):
+        [tool] = [tool for tool in (await session.list_tools()).tools if tool.name == "ask_principal"]
+        assert tool.annotations.emits_binding_moment is True and tool.meta["emits_binding_moment"] is True
+        return await session.call_tool("ask_principal", {"principal": "human.grace"} | QUESTION)
+
+    async def hear(session, _):
+        return content(await session.call_tool("check_decision", {"moment_id": moment["moment_id"], "wait_s": 20}))
+
+    asked = talk(url, ADA, ask)
+    moment = content(asked)
+    slots = moment["binding_moment"]
+    assert slots["question"]["hatches"] == {"free_text": True, "dialogue": True}
+    # The member at the top, as the memo has it: this client keeps it.
+    assert asked.model_extra["binding_moment"] == slots
+    assert asked.content[0].text.startswith(f"DECISION NEEDED [{moment['moment_id']}]")
+    answer = {"envelope_digest": moment["digest"], "resolution": {"kind": "option", "option_idx": 1}}
+    grace.post(f"/moments/{moment['moment_id']}/resolution", json=answer).raise_for_status()
+    heard = talk(url, ADA, hear)
+    assert heard["resolution"]["label"] == "Wait a day" and heard["resolution"]["by"] == "human.grace"
+
+
 def test_without_a_key_nobody_gets_in(url):
     answer = httpx.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert answer.status_code == 401 and answer.json()["code"] == "unauthenticated"

@@ -6,6 +6,7 @@ mod moments;
 mod tools;
 
 use crate::harness::{Client, Reply, Setup, Value, World, json};
+use crate::keys::key;
 
 /// The era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,22 +199,24 @@ async fn what_is_not_there_is_not_answered() {
         let reply = ada.with("accept", accept).send("POST", "//mcp", Some(body.clone())).await;
         assert_eq!(reply.status, 406, "{}", reply.text);
     }
-    assert_eq!(mcp.http.send("POST", "//mcp", Some("{".to_owned())).await.status, 400);
+    failed(&mcp.http.send("POST", "//mcp", Some("{".to_owned())).await, 400, -32700);
+    failed(&mcp.http.send("POST", "//mcp", Some(format!("[{body}]"))).await, 400, -32600);
     mcp.http.send("POST", "//mcp/", Some(body)).await.is(200);
     world.end().await;
 }
 
 #[tokio::test]
 async fn a_key_opens_it_as_it_opens_everything() {
-    let settings = vec![("ENTENTE_RATE_PER_SECOND", "2")];
-    let world = World::with(Setup { settings, ..Setup::default() }).await;
-    world.agent("agent.ada").await;
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let slow = key(&world, &admin, "agent.ada", json!({ "rate_per_second": 2 })).await.client;
     for (era, client) in [(Era::Handshake, world.anon()), (Era::Stateless, world.client("wrong"))] {
         let reply = Mcp::new(&client, era).request("tools/list", json!({})).await;
         reply.refused(401, "unauthenticated");
         assert_eq!(reply.header("www-authenticate"), "Bearer realm=\"entente\"");
     }
-    let bearer = world.anon().with("authorization", "Bearer key-of-agent.ada");
+    let secret = &slow.headers().iter().find(|(name, _)| name == "x-api-key").unwrap().1;
+    let bearer = world.anon().with("authorization", &format!("Bearer {secret}"));
     let mcp = Mcp::new(&bearer, Era::Handshake);
     let reply = mcp.request("tools/list", json!({})).await;
     reply.is(200);
@@ -230,10 +233,8 @@ async fn a_key_opens_it_as_it_opens_everything() {
     let over = over.unwrap();
     over.refused(429, "rate_limited");
     assert!(over.headers.contains_key("retry-after"));
-    let forged = Mcp::new(&bearer.acting_as("agent.bob"), Era::Stateless);
-    world.clock.advance(60);
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    forged.request("tools/list", json!({})).await.refused(403, "may_not_act_as");
+    let own = world.agent("agent.eve").await.acting_as("agent.bob");
+    Mcp::new(&own, Era::Stateless).request("tools/list", json!({})).await.refused(403, "may_not_act_as");
     world.end().await;
 }
 

@@ -135,7 +135,7 @@ async fn a_refused_question_is_talked_about_before_it_is_asked_anew() {
     let text = mcp.call("check_decision", json!({ "moment_id": asked["moment_id"] })).await;
     let text = text["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(text.contains("Who says that 1.4") && text.contains("post_deliberation"), "{text}");
-    mcp.refused("withdraw_decision", json!({ "moment_id": asked["moment_id"] }), "moment_not_open").await;
+    mcp.refused("withdraw_decision", json!({ "moment_id": asked["moment_id"] }), "invalid_transition").await;
     mcp.refused("ask_principal", ask(json!({})), "same_question").await;
     let other = json!({
         "synopsis": "Ship 1.3.9 from the stable branch today.",

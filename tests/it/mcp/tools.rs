@@ -194,7 +194,7 @@ async fn jobs_are_submitted_run_and_ended() {
     };
     let may =
         fits(&b, "check_lease", held(json!({ "capability": "tool.call", "target": "search.web" }))).await;
-    assert_eq!((&may["allowed"], &may["budget"]["USD"]), (&json!(true), &json!(1.0)));
+    assert_eq!((&may["allowed"], &may["budget"]["USD"]), (&json!(true), &json!(1)));
     let not = fits(&b, "check_lease", held(json!({ "capability": "fs.write", "target": "/etc" }))).await;
     assert_eq!((&not["allowed"], &not["code"]), (&json!(false), &json!("PERMISSION_DENIED")));
     let progress = held(json!({ "kind": "progress", "body": { "current": 1, "total": 2 } }));
