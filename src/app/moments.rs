@@ -23,6 +23,7 @@ use chrono::TimeDelta;
 use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
+use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, MomentId};
 use entente_core::keys::Scope;
 use entente_core::moments::{Decider, Level, Lint, Moment, MomentState, Via, WordKind};
@@ -42,7 +43,7 @@ use self::rows::Kept;
 pub use self::time::pass_time;
 pub use self::words::{Word, word};
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, Tx, jobs, lock_key, not_found};
+use super::{Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found};
 use crate::feed::Touch;
 use crate::telemetry::MomentLabels;
 
@@ -67,6 +68,8 @@ pub struct Remark {
     #[schema(example = "synopsis.hedge_phrase")]
     pub code: String,
     /// How much it weighs.
+    // There is another `Level` in the document, that of access.
+    #[schema(inline)]
     pub level: Level,
     /// Where, a JSON Pointer into the question.
     pub at: String,
@@ -199,6 +202,11 @@ fn due_at(moment: &Moment, settings: &MomentSettings) -> Option<Timestamp> {
     [read, unread].into_iter().flatten().min()
 }
 
+/// What an end is that nobody asked for: time's, or that of what the question was for.
+fn kind_of_end(moment: &Moment) -> Kind {
+    if moment.state == MomentState::Expired { Kind::MomentExpired } else { Kind::MomentWithdrawn }
+}
+
 /// What an event tells of a moment: who and what, never the words.
 fn described(moment: &Moment, more: &Value) -> Value {
     let second = moment.escalation.as_ref().filter(|one| one.told_at.is_some());
@@ -244,7 +252,12 @@ impl Turn {
     }
 
     /// Takes one moment in hand. What time has done to it is written down with whatever is done now.
-    async fn take(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<(Self, Kept)> {
+    async fn take(
+        ctx: &Ctx,
+        caller: &Caller,
+        id: MomentId,
+        once: Option<&Idempotency>,
+    ) -> Outcome<(Self, Kept)> {
         let mut conn = ctx.pool.acquire().await?;
         let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
         role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
@@ -257,7 +270,8 @@ impl Turn {
         drop(conn);
         lines.sort_unstable();
         lines.dedup();
-        let mut turn = Self::begin(ctx, caller.trace, &lines, Vec::new()).await?;
+        let once = once.map(|once| idempotency::lock_key(caller.principal(), &once.key));
+        let mut turn = Self::begin(ctx, caller.trace, &lines, once.into_iter().collect()).await?;
         let kept = rows::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("moment"))?;
         let kept = turn.pass(ctx, kept).await?;
         Ok((turn, kept))
@@ -266,13 +280,9 @@ impl Turn {
     /// Writes down what time, or the end of its job, has done to a moment in hand.
     async fn pass(&mut self, ctx: &Ctx, mut kept: Kept) -> Outcome<Kept> {
         let Some(moment) = passed(&kept, self.now) else { return Ok(kept) };
-        let kind = match moment.state {
-            MomentState::Expired => Kind::MomentExpired,
-            _ => Kind::MomentWithdrawn,
-        };
         kept.moment = moment;
         let reason = json!({ "reason": kept.moment.end_reason });
-        self.record(ctx, kind, HOUSE, &kept.moment, &reason);
+        self.record(ctx, kind_of_end(&kept.moment), HOUSE, &kept.moment, &reason);
         self.tell_job(ctx, &kept.moment, false).await?;
         self.save(ctx, &mut kept).await?;
         Ok(kept)

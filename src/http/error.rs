@@ -187,32 +187,11 @@ pub fn status(code: Code) -> StatusCode {
         | Code::CircumstancesChanged
         | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::InvalidRequest
-        | Code::InvalidParameter
-        | Code::TooDeep
-        | Code::NulCharacter
-        | Code::Unprocessable
-        | Code::AlreadyExpired
-        | Code::NotARequest
-        | Code::BadProof
-        | Code::InvalidEnvelope
-        | Code::UnsupportedVersion
-        | Code::Mve5NotRoutable
-        | Code::OutsideWindow
-        | Code::ReplyMismatch
-        | Code::SigUnverifiable
-        | Code::ReservedNamespace
-        | Code::PayloadInvalid
-        | Code::ReferenceHashMismatch
-        | Code::LeaseSubsetViolation
-        | Code::AgentNotAvailable
-        | Code::AgentVersionNotAvailable
-        | Code::NoRecipient
-        | Code::InvalidMoment
-        | Code::HatchClosed => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        // All others say that something could be read and makes no sense.
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }
 

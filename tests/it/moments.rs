@@ -34,7 +34,8 @@ pub fn question(principal: &str) -> Value {
 
 /// A question with these members besides.
 pub fn with(mut question: Value, more: Value) -> Value {
-    question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is no object") };
+    question.as_object_mut().unwrap().extend(more);
     question
 }
 
@@ -46,6 +47,11 @@ pub async fn ask(agent: &Client, more: Value) -> Value {
 /// The path of a moment.
 pub fn at(moment: &Value) -> String {
     format!("/moments/{}", moment["id"].as_str().unwrap())
+}
+
+/// Has what time has done to moments written down; how much that was.
+pub async fn pass_time(world: &World) -> u64 {
+    entente::app::moments::pass_time(world.ctx(), 500).await.unwrap()
 }
 
 /// Asks so many questions, and lets their time pass.
@@ -60,7 +66,9 @@ pub async fn lapsed(world: &World, count: u64) {
 
 /// An answer to it.
 pub fn answer(moment: &Value, resolution: Value) -> Value {
-    json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution })
+    let mut answer = json!({ "envelope_digest": moment["envelope_digest"] });
+    answer["resolution"] = resolution;
+    answer
 }
 
 /// Answers; the reply.
@@ -253,7 +261,7 @@ async fn lists_show_what_is_ones_own() {
     let rest =
         ada.get(&format!("/moments?limit=2&cursor={}", page["next_cursor"].as_str().unwrap())).await.ok();
     assert_eq!((of(&page), of(&rest), &rest["next_cursor"]), (2, 1, &Value::Null));
-    ada.get("/moments?state=approved").await.refused(400, "invalid_parameter");
+    ada.get("/moments?state=approved").await.refused(422, "invalid_parameter");
     // Who looks after the server sees that there was an answer, not which.
     let admin = world.admin().await;
     let seen = admin.get(&at(&asked[0])).await.ok();

@@ -13,10 +13,12 @@ async fn without(world: &World, admin: &Client, scope: &str) -> Made {
         "channels:write",
         "agents:read",
         "agents:write",
+        "moments:read",
+        "moments:write",
         "admin",
     ];
     let rest: Vec<&str> = scopes.into_iter().filter(|known| *known != scope).collect();
-    assert_eq!(rest.len(), 6);
+    assert_eq!(rest.len(), 8);
     key(world, admin, "agent.ada", json!({ "scopes": rest })).await
 }
 
@@ -91,6 +93,28 @@ const OPENED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "moments:read",
+        &[
+            "GET /moments",
+            "GET /moments/inbox",
+            "GET /moments/stream",
+            "GET /moments/rates",
+            "GET /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+        ],
+    ),
+    (
+        "moments:write",
+        &[
+            r#"POST /moments {"principal_id":"human.ada","binding_moment":{}}"#,
+            r#"POST /moments/deliberations {"principal_id":"human.ada","text":"t"}"#,
+            r#"POST /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/words {"text":"t"}"#,
+            "POST /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/withdraw {}",
+            "POST /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/close {}",
+            "POST /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/ack {}",
+            r#"POST /moments/bm_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/resolution {"digest":"d","resolution":{"kind":"option","option_idx":0}}"#,
+        ],
+    ),
+    (
         "admin",
         &[
             "GET /principals",
@@ -159,7 +183,9 @@ async fn a_key_without_a_word_may_do_all_but_manage() {
         "jobs:write",
         "jobs:work",
         "mail:read",
-        "mail:write"
+        "mail:write",
+        "moments:read",
+        "moments:write"
     ]);
     assert_eq!(made.record["scopes"], ordinary);
     assert_eq!(made.record["act_as"], json!([]));

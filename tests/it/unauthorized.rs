@@ -76,14 +76,16 @@ const NOBODYS: [&str; 43] = [
 /// The things that the paths name: those of somebody else.
 struct Places(Vec<(&'static str, String)>);
 
-/// What has to do with envelopes.
-async fn post(world: &World, owner: &Client) {
+/// What has to do with envelopes, and with a person; the question to it.
+async fn post(world: &World, owner: &Client) -> Value {
     let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
     owner.post("/aee/keys", own).await.is(201);
     owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
     let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
     owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
     owner.put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" })).await.ok();
+    world.human("human.ada").await;
+    owner.post("/moments", moments::question("human.ada")).await.is(201)
 }
 
 impl Places {
@@ -124,9 +126,7 @@ impl Places {
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
-        post(world, &owner).await;
-        world.human("human.ada").await;
-        let moment = owner.post("/moments", moments::question("human.ada")).await.is(201);
+        let moment = post(world, &owner).await;
         Self(vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),

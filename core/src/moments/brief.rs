@@ -12,9 +12,10 @@ use crate::refusal::{FieldError, Refusal};
 /// The member that a question stands under on the wire.
 pub const WIRE: &str = "binding_moment";
 
-/// A question as it is asked: four slots that inform, four that bind.
+/// A question as it is asked: four slots that inform, four that bind. Out of JSON it comes by [`Brief::emitted`] and
+/// [`Brief::received`] alone; `serde` reads it by the second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Value", deny_unknown_fields)]
 pub struct Brief {
     /// The agent's position in one sentence, the answer first.
     pub synopsis: String,
@@ -32,7 +33,7 @@ pub struct Brief {
 }
 
 /// What is to be decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The question, neutral and plain.
@@ -46,7 +47,7 @@ pub struct Question {
 }
 
 /// One of the answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// What would be done.
@@ -71,7 +72,7 @@ impl Hatches {
 }
 
 /// What else is said about a question.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Meta {
     /// What kind of decision it is, by the asker's own words.
@@ -86,6 +87,14 @@ pub struct Meta {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);
+
+impl TryFrom<Value> for Brief {
+    type Error = Malformed;
+
+    fn try_from(value: Value) -> Result<Self, Malformed> {
+        Self::received(&value)
+    }
+}
 
 impl Brief {
     /// Reads a question that an agent asks: of all faults at once, blanks and sizes included. Hatches that are left out are

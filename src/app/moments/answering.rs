@@ -32,7 +32,7 @@ pub async fn resolve(
     once: Option<&Idempotency>,
 ) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, once).await?;
     let decider = decider(caller);
     kept.moment.may_decide(&decider, turn.now)?;
     if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
@@ -95,7 +95,7 @@ async fn again(
 /// The caller is not the person who is asked; the question waits for its answer, or is over.
 pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     kept.moment = kept.moment.close(&decider(caller), reason, turn.now)?;
     turn.record(ctx, Kind::MomentClosed, caller.principal(), &kept.moment, &json!({}));
     turn.save(ctx, &mut kept).await?;
@@ -109,7 +109,7 @@ pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<Stri
 /// It is not the caller's to see.
 pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     caller.require(Scope::MomentsRead)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.view(&decider(caller), turn.now) {
         kept.moment = moment;
         turn.save(ctx, &mut kept).await?;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, Around, Kept, select};
-use super::{Remark, Shown, Turn, due_at, line_of, pair_lock, words};
+use super::{Remark, Shown, Turn, due_at, line_of, pair_lock, passed, words};
 use crate::app::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
 
 /// The lint of a question that is nearly one that was refused.
@@ -58,7 +58,6 @@ struct Setting {
     addressee: Being,
     second: Option<Being>,
     around: Around,
-    warnings: Vec<Warning>,
 }
 
 /// Asks a person. `ask.agent_id` is the caller, whatever it says.
@@ -88,15 +87,15 @@ pub async fn emit(
     }
     still(&mut turn, &setting).await?;
     // Read again: the lock of the two is held now.
-    let before = superseded(&mut turn.tx, &setting.ask).await?;
+    let before = superseded(&mut turn.tx, &setting.ask).await?.map(|kept| over(kept, turn.now));
     let mut lints = judged(&mut turn.tx, &brief, &setting.ask).await?;
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
-    let Setting { ask, addressee, second, around, mut warnings } = setting;
+    let Setting { ask, addressee, second, around } = setting;
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
-    warnings.extend(late(&moment, &around));
+    let warnings = late(&moment, &around);
     let mut kept = Kept { moment, lints, near_duplicate, around, changed_seq: 0, stored: 0 };
     turn.tell_job(ctx, &kept.moment, true).await?;
     if let Some(mut before) = before {
@@ -194,7 +193,7 @@ async fn prepare(
         seats::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
     }
     ask.intent_id = named.or(works_for);
-    Ok(Setting { ask, addressee, second, around: of_job(job.as_ref()), warnings: Vec::new() })
+    Ok(Setting { ask, addressee, second, around: of_job(job.as_ref()) })
 }
 
 fn of_job(job: Option<&Job>) -> Around {
@@ -230,6 +229,12 @@ async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<
         let message = "`supersedes` names no moment of yours.";
         Refusal::field(Code::Unprocessable, "supersedes", "unknown", message).into()
     })
+}
+
+/// What is over by now cannot be followed by anything: the law says so of what it is told.
+fn over(mut kept: Kept, now: Timestamp) -> Kept {
+    kept.moment = passed(&kept, now).unwrap_or(kept.moment);
+    kept
 }
 
 async fn begin(

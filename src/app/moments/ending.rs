@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Kept, select};
-use super::{Shown, Turn, described, due_at, passed, words};
+use super::{Shown, Turn, described, due_at, kind_of_end, passed, words};
 use crate::app::lines::Line;
 use crate::app::{Caller, Ctx, Outcome, jobs};
 use crate::feed::Touch;
@@ -23,7 +23,7 @@ use crate::telemetry::MomentLabels;
 /// It is not the caller's question; it no longer waits for an answer.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
     turn.record(ctx, Kind::MomentWithdrawn, &caller.agent, &kept.moment, &json!({ "reason": "withdrawn" }));
     turn.tell_job(ctx, &kept.moment, false).await?;
@@ -38,7 +38,7 @@ pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<S
 /// It is not the caller's question; there is nothing to acknowledge yet.
 pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.acknowledge(&caller.agent, turn.now)? {
         kept.moment = moment;
         if !turn.scrub(ctx, &mut kept).await? {
@@ -114,8 +114,9 @@ pub(crate) async fn end_of_intent(
         rows::update(conn, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
         let moment = &kept.moment;
         let reason = json!({ "reason": moment.end_reason });
-        ctx.metrics.moments.get_or_create(&MomentLabels { event: Kind::MomentWithdrawn.wire() }).inc();
-        line.record(ctx, Draft::of(Kind::MomentWithdrawn, actor, described(moment, &reason)));
+        let kind = kind_of_end(moment);
+        ctx.metrics.moments.get_or_create(&MomentLabels { event: kind.wire() }).inc();
+        line.record(ctx, Draft::of(kind, actor, described(moment, &reason)));
         let second = moment.escalation.as_ref().map(|one| Touch::Inbox(one.to.clone()));
         touches.extend([Touch::Moment(moment.id), Touch::Inbox(moment.agent_id.clone())]);
         touches.extend(second.into_iter().chain([Touch::Inbox(moment.principal_id.clone())]));

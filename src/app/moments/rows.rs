@@ -63,6 +63,7 @@ macro_rules! select {
 pub(super) use select;
 
 /// A moment's row.
+#[expect(clippy::struct_excessive_bools, reason = "they are the columns of one row")]
 pub(super) struct Row {
     pub id: Uuid,
     pub agent_id: String,

@@ -45,7 +45,7 @@ pub async fn word(
     once: Option<&Idempotency>,
 ) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id).await?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, once).await?;
     if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
         return turn.shown(ctx, caller, kept).await;
     }

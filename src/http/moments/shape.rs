@@ -3,7 +3,7 @@
 use entente_core::ids::{IntentId, JobId, KeyId, MomentId};
 use entente_core::keys::Dialect;
 use entente_core::moments::{
-    Brief, Hatches, Moment, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile, Via, WordKind,
+    Brief, Hatches, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile, Via, WordKind,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -179,80 +179,51 @@ impl ResolutionBody {
 impl MomentBody {
     /// A moment for this client.
     pub fn new(shown: &Shown, dialect: Dialect) -> Self {
-        let Moment {
-            id,
-            agent_id,
-            principal_id,
-            escalation,
-            brief,
-            digest,
-            decision_class,
-            hatches,
-            hatch_justification,
-            valid_while,
-            job_id,
-            intent_id,
-            corr,
-            fallback_text,
-            supersedes,
-            superseded_by,
-            objection_response,
-            state,
-            created_at,
-            expires_at,
-            first_viewed_at,
-            resolution,
-            ended_at,
-            end_reason,
-            acknowledged_at,
-            scrubbed_at,
-            version,
-            ..
-        } = shown.moment.clone();
+        let moment = shown.moment.clone();
         let wire = |at| WireTime::new(at, dialect);
         let around = &shown.around;
         Self {
-            id,
-            moment_id: id,
-            agent_id,
-            principal_id,
-            escalation: escalation.map(|one| EscalationBody {
+            id: moment.id,
+            moment_id: moment.id,
+            agent_id: moment.agent_id,
+            principal_id: moment.principal_id,
+            escalation: moment.escalation.map(|one| EscalationBody {
                 to: one.to,
                 at: wire(one.at),
                 told_at: one.told_at.map(wire),
             }),
-            state,
+            state: moment.state,
             profile: PROFILE,
-            binding_moment: brief,
-            envelope_digest: digest.clone(),
-            digest,
-            decision_class,
-            hatches,
-            hatch_justification,
+            binding_moment: moment.brief,
+            envelope_digest: moment.digest.clone(),
+            digest: moment.digest,
+            decision_class: moment.decision_class,
+            hatches: moment.hatches,
+            hatch_justification: moment.hatch_justification,
             lints: shown.lints.clone(),
-            objection_response,
-            supersedes,
-            superseded_by,
-            fallback_text,
-            job_id,
-            job: job_id.map(|_| JobBody {
+            objection_response: moment.objection_response,
+            supersedes: moment.supersedes,
+            superseded_by: moment.superseded_by,
+            fallback_text: moment.fallback_text,
+            job_id: moment.job_id,
+            job: moment.job_id.map(|_| JobBody {
                 status: around.job_status.clone(),
                 lease_expires_at: around.job_expires_at.map(wire),
                 deadline: around.job_deadline.map(wire),
             }),
-            intent_id,
-            corr,
-            valid_while,
-            created_at: wire(created_at),
-            expires_at: expires_at.map(wire),
-            first_viewed_at: first_viewed_at.map(wire),
-            resolution: resolution.as_ref().map(|settled| ResolutionBody::new(settled, dialect)),
+            intent_id: moment.intent_id,
+            corr: moment.corr,
+            valid_while: moment.valid_while,
+            created_at: wire(moment.created_at),
+            expires_at: moment.expires_at.map(wire),
+            first_viewed_at: moment.first_viewed_at.map(wire),
+            resolution: moment.resolution.as_ref().map(|settled| ResolutionBody::new(settled, dialect)),
             words: shown.words.iter().map(|word| WordBody::new(word, dialect)).collect(),
-            ended_at: ended_at.map(wire),
-            end_reason,
-            acknowledged_at: acknowledged_at.map(wire),
-            scrubbed_at: scrubbed_at.map(wire),
-            version,
+            ended_at: moment.ended_at.map(wire),
+            end_reason: moment.end_reason,
+            acknowledged_at: moment.acknowledged_at.map(wire),
+            scrubbed_at: moment.scrubbed_at.map(wire),
+            version: moment.version,
         }
     }
 }

@@ -48,7 +48,7 @@ async fn an_answer_on_one_server_is_heard_on_the_other_at_once() {
     let mut mine = Sse::resume(&agent_on_b, "/moments/stream", last.as_deref()).await;
     assert_eq!(mine.next().await.data["id"], next["id"]);
     mine.silent(Duration::from_millis(300)).await;
-    Sse::refused(&agent_on_b.with("last-event-id", "nonsense"), "/moments/stream").await.is(400);
+    Sse::refused(&agent_on_b.with("last-event-id", "nonsense"), "/moments/stream").await.is(422);
     b.server.stop().await;
     a.end().await;
 }
@@ -76,7 +76,7 @@ async fn waiting_ends_with_news_and_with_time() {
     let found = agent.get(&format!("{}?wait=1", at(&moment))).await.ok();
     assert_eq!(found["state"], "open");
     assert!(began.elapsed() >= Duration::from_millis(900));
-    agent.get(&format!("{}?wait=26", at(&moment))).await.refused(400, "invalid_parameter");
+    agent.get(&format!("{}?wait=26", at(&moment))).await.refused(422, "invalid_parameter");
     // A request for detail is news too, and so is a reply to who has seen everything before it.
     let words = format!("{}/words", at(&moment));
     let say = async {

@@ -1,6 +1,6 @@
 //! What time does to moments: they lapse, go to a second person, and leave no word behind. Nothing is ever approved by time.
 
-use super::{ask, at, free_text, option, question, resolve, told, with};
+use super::{ask, at, free_text, option, pass_time, question, resolve, told, with};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,8 +19,8 @@ async fn a_question_lapses_the_instant_it_is_due() {
     let refused = resolve(&ada, &moment, option(0)).await.refused(409, "moment_not_open");
     assert!(refused["message"].as_str().unwrap().contains("lapsed"));
     assert_eq!(told(&world, "moment.expired").await.len(), 0);
-    assert_eq!(world.sweep().await, 1);
-    assert_eq!(world.sweep().await, 0);
+    assert_eq!(pass_time(&world).await, 1);
+    assert_eq!(pass_time(&world).await, 0);
     let told = told(&world, "moment.expired").await;
     assert_eq!((&told[0]["moment_id"], &told[0]["agent_id"]), (&moment["id"], &json!("agent.a")));
     let found = agent.get(&at(&moment)).await.ok();
@@ -43,7 +43,7 @@ async fn what_nobody_answers_goes_to_a_second_person() {
     world.clock.advance(600);
     // True the instant it is due; swept, it is told.
     assert_eq!(ids(&ben.get("/moments/inbox").await.ok()["moments"]), [moment["id"].as_str().unwrap()]);
-    assert_eq!(world.sweep().await, 1);
+    assert_eq!(pass_time(&world).await, 1);
     let told = told(&world, "moment.escalated").await;
     assert_eq!((told.len(), &told[0]["escalated_to"]), (1, &json!("human.ben")));
     assert_eq!(ids(&ada.get("/moments/inbox").await.ok()["moments"]).len(), 1);

@@ -38,6 +38,12 @@ fn malformed() -> Vec<Case> {
             cases.push((with(list, other), list, "list_type", true));
         }
     }
+    cases
+}
+
+/// The same of what is below the question.
+fn malformed_below() -> Vec<Case> {
+    let mut cases = Vec::new();
     let choice = json!({ "label": "Go", "reasoning": "Why." });
     let place = "/question/options";
     cases.push((with(place, json!([])), place, "too_few", true));
@@ -131,7 +137,9 @@ fn not_emitted() -> Vec<Case> {
 
 #[test]
 fn a_malformed_question_is_refused_at_its_place() {
-    for (value, place, kind, surface_minds) in malformed().into_iter().chain(not_emitted()) {
+    for (value, place, kind, surface_minds) in
+        malformed().into_iter().chain(malformed_below()).chain(not_emitted())
+    {
         let refusal = Brief::emitted(&value).unwrap_err();
         assert_eq!(refusal.code, Code::InvalidMoment);
         let faults: Vec<_> =
@@ -139,6 +147,7 @@ fn a_malformed_question_is_refused_at_its_place() {
         assert_eq!(faults, [(place.trim_start_matches('/').to_owned(), kind.to_owned())], "{value}");
         assert_eq!(refusal.errors[0].loc[..2], ["body", "binding_moment"]);
         assert_eq!(Brief::received(&value).is_err(), surface_minds, "{place} {kind}");
+        assert_eq!(serde_json::from_value::<Brief>(value).is_err(), surface_minds, "nobody gets around it");
     }
 }
 
