@@ -9,6 +9,7 @@ mod moments;
 mod post;
 mod quotas;
 mod sessions;
+mod site;
 pub mod templates;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use crate::app::jobs::JobSettings;
 use crate::app::moments::MomentSettings;
 use crate::app::post::PostSettings;
 use crate::app::sessions::SessionSettings;
+use crate::mcp::Site;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +113,8 @@ pub struct Config {
     pub sessions: SessionSettings,
     /// What is configured about envelopes.
     pub post: PostSettings,
+    /// Where this server stands for those outside.
+    pub site: Site,
     /// What is configured about binding moments.
     pub moments: MomentSettings,
 }
@@ -351,6 +355,7 @@ impl Config {
             jobs: from.jobs(),
             sessions: from.sessions(),
             post: from.post(),
+            site: from.site(),
             moments: from.moments(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }

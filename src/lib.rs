@@ -13,6 +13,7 @@ pub mod db;
 pub mod environment;
 pub mod feed;
 pub mod http;
+pub mod mcp;
 pub mod shutdown;
 pub mod startup;
 pub mod telemetry;

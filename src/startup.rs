@@ -353,6 +353,7 @@ fn share(
         held: Semaphore::new(HELD),
         logins: Logins::default(),
         document: Arc::new(Document::collect()),
+        site: config.site.clone(),
     }
 }
 

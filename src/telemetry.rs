@@ -22,8 +22,10 @@ pub mod spans;
 /// What libraries say that is of no use here: the HTTP library reports each stream that is broken on purpose
 /// (contract 11.4) as an error, and tells at each start what it starts on; the pool warns of each connection that ends
 /// with the thread that it was served by, when the server stops; and the acceptor takes the shut gate of a server that
-/// stops for an error.
-const QUIET: &str = "actix_http::h1=off,actix_server=warn,actix_server::accept=off,sqlx_core::pool=error";
+/// stops for an error. The library of MCP tells of each request as of a server that starts and stops, and of each host that
+/// hangs up as of an error; what goes wrong in a tool is told by the tool.
+const QUIET: &str =
+    "actix_http::h1=off,actix_server=warn,actix_server::accept=off,sqlx_core::pool=error,rmcp=off";
 
 /// Starts the log, for the whole process. To be called once, by the program's entry.
 pub fn init(config: &Config) {

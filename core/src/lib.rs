@@ -55,6 +55,7 @@ pub mod seals;
 pub mod sessions;
 pub mod signatures;
 pub mod signing;
+pub mod slips;
 pub mod tasks;
 pub mod traces;
 pub mod versions;

@@ -65,6 +65,8 @@ pub struct Stream {
     unseen: VecDeque<Arc<Frame>>,
     /// Frames that are to be handed out. Kept here, because whoever waits for them may give up waiting at any moment.
     seen: Vec<Arc<Frame>>,
+    /// Where it was when there were neither.
+    settled: Option<Mark>,
 }
 
 impl Stream {
@@ -111,7 +113,7 @@ impl Stream {
     }
 
     fn new(source: Source, sight: Sight) -> Self {
-        Self { source, sight, unseen: VecDeque::new(), seen: Vec::new() }
+        Self { source, sight, unseen: VecDeque::new(), seen: Vec::new(), settled: None }
     }
 
     /// The place that it follows from.
@@ -120,6 +122,13 @@ impl Stream {
             Source::Line { follower, .. } => Mark::Line(follower.position),
             Source::House { follower, .. } => Mark::House(follower.position),
         }
+    }
+
+    /// Ends it: the place to go on from later. Everything up to there was handed out, or was not the caller's to see.
+    #[must_use]
+    pub fn leave(self) -> Mark {
+        let settled = self.unseen.is_empty() && self.seen.is_empty();
+        self.settled.filter(|_| !settled).unwrap_or_else(|| self.mark())
     }
 
     /// Waits for frames that the caller may see, and takes them. Dropping the future loses nothing.
@@ -140,6 +149,7 @@ impl Stream {
                 ctx.metrics.frames.inc_by(self.seen.len() as u64);
                 return Ok(std::mem::take(&mut self.seen));
             }
+            self.settled = Some(self.mark());
             self.advance(ctx).await?;
         }
     }

@@ -75,7 +75,7 @@ impl EnvelopeBody {
 /// A receipt, and the server's own answer when it was the server that was asked.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AnsweredEnvelope)]
-struct AcceptedBody {
+pub(crate) struct AcceptedBody {
     #[serde(flatten)]
     receipt: Receipt,
     /// The server's answer: an envelope.
@@ -85,7 +85,7 @@ struct AcceptedBody {
 }
 
 impl AcceptedBody {
-    fn new(accepted: Accepted) -> Outcome<Self> {
+    pub(crate) fn new(accepted: Accepted) -> Outcome<Self> {
         let reply = accepted.reply.map(verbatim).transpose()?;
         Ok(Self { receipt: accepted.receipt, reply })
     }

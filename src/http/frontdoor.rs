@@ -95,7 +95,7 @@ fn trace(request: &ServiceRequest, doors: &Doors) -> Option<Span> {
     let came_with = header.and_then(Trace::parse);
     let measured = doors.spans.as_ref().filter(|_| {
         let path = request.path();
-        path.starts_with("/api/") || path.starts_with("/v1/")
+        path.starts_with("/api/") || path.starts_with("/v1/") || path == "/mcp"
     });
     let span = measured.map(|spans| spans.begin(came_with));
     if let Some(trace) = span.as_ref().and_then(Span::trace).or(came_with) {

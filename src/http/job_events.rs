@@ -163,11 +163,13 @@ pub async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: As
     respond(doors, asker.caller, Subject::All(spot), None)
 }
 
-fn show(spot: Spot) -> String {
+/// A place as a stream's `id:`.
+pub(crate) fn show(spot: Spot) -> String {
     format!("{}.{}.{}", spot.xid, spot.job_seq, spot.job_id)
 }
 
-fn read(text: &str) -> Option<Spot> {
+/// Reads a place; `None` when it is none of ours.
+pub(crate) fn read(text: &str) -> Option<Spot> {
     let mut parts = text.trim().splitn(3, '.');
     let (xid, job_seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     Some(Spot { xid, job_seq, job_id: parts.next()?.parse().ok()? })

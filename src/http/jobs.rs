@@ -105,7 +105,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 
 /// A job, with its end when that has come.
 #[derive(Debug, Serialize, ToSchema)]
-struct JobBody {
+pub(crate) struct JobBody {
     /// What its observers are told of its authority.
     #[serde(flatten)]
     described: Described,
@@ -136,7 +136,7 @@ struct JobBody {
 }
 
 impl JobBody {
-    fn new(found: &Description) -> Result<Self, Problem> {
+    pub(crate) fn new(found: &Description) -> Result<Self, Problem> {
         let job = &found.job;
         Ok(Self {
             described: Described::new(job, &found.remaining),

@@ -32,7 +32,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
 /// An envelope in a mailbox.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MailboxItem)]
-pub(super) struct ItemBody {
+pub(crate) struct ItemBody {
     /// Its number in the mailbox.
     seq: i64,
     /// Until when it is kept for whoever picked it.
@@ -48,7 +48,7 @@ impl ItemBody {
     ///
     /// # Errors
     /// What is kept is not JSON.
-    pub(super) fn new(letter: Letter, dialect: Dialect) -> Outcome<Self> {
+    pub(crate) fn new(letter: Letter, dialect: Dialect) -> Outcome<Self> {
         Ok(Self {
             seq: letter.seq,
             held_until: letter.held_until.map(|at| WireTime::new(at, dialect)),

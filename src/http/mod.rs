@@ -13,11 +13,11 @@ mod assignments;
 mod audit;
 mod authority;
 mod batches;
-mod body;
+pub(crate) mod body;
 mod bridges;
 mod buses;
-mod caller;
-mod channels;
+pub(crate) mod caller;
+pub(crate) mod channels;
 mod checkpoints;
 mod claims;
 mod conformance;
@@ -26,30 +26,30 @@ mod credentials;
 mod deliveries;
 mod envelope_keys;
 mod envelope_logs;
-mod envelopes;
+pub(crate) mod envelopes;
 pub mod error;
 mod events;
-mod frames;
+pub(crate) mod frames;
 pub mod frontdoor;
 mod health;
 pub mod hooks;
 mod identities;
 mod intents;
 mod inventory;
-mod job_events;
-mod jobs;
+pub(crate) mod job_events;
+pub(crate) mod jobs;
 mod keys;
 mod leases;
 mod live;
-mod mailboxes;
-mod messages;
+pub(crate) mod mailboxes;
+pub(crate) mod messages;
 mod moments;
 pub mod openapi;
 mod people;
 mod plan_verbs;
 mod plans;
 mod principals;
-mod reports;
+pub(crate) mod reports;
 mod rules;
 mod schemas;
 mod streams;
@@ -58,7 +58,7 @@ mod task_verbs;
 mod tasks;
 mod threads;
 mod traces;
-mod transport;
+pub(crate) mod transport;
 mod wire;
 mod workers;
 
@@ -83,6 +83,7 @@ use crate::app::jobs::Works;
 use crate::app::post::Post;
 use crate::app::sends::Sends;
 use crate::arcp::socket;
+use crate::mcp::{self, Site};
 use crate::shutdown::Tasks;
 use crate::telemetry::spans::Spans;
 use crate::web::pace::Pace as Logins;
@@ -138,6 +139,8 @@ pub struct Doors {
     pub logins: Logins,
     /// The OpenAPI document, as it is served.
     pub document: Arc<openapi::Document>,
+    /// Where this server stands for those outside.
+    pub site: Site,
 }
 
 impl Doors {
@@ -223,6 +226,7 @@ pub fn application(
         .split_for_parts();
     app.route("/arcp/", web::get().to(socket::slashed))
         .configure(move |config| openapi::pages(config, &document))
+        .configure(mcp::routes)
         .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))
         .wrap(from_fn(frontdoor::pass))

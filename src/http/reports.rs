@@ -61,7 +61,7 @@ struct DeniedBody {
 /// What a worker is told of its report.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobReported)]
-struct ReportedBody {
+pub(crate) struct ReportedBody {
     /// The number of the job's last event.
     last_event_seq: i64,
     /// What the job has left.

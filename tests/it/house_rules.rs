@@ -24,6 +24,7 @@ const FORBIDDEN: [(&str, &[&str]); 8] = [
     ("src/feed/", &["actix_web", "sqlx::", "crate::http", "crate::app", "crate::cli", "crate::background"]),
     ("src/http/", &["sqlx::", "crate::background", "crate::cli", "crate::db", "reqwest::", "spawn("]),
     ("src/web/", &["sqlx::", "crate::background", "crate::cli", "crate::db", "reqwest::", "spawn("]),
+    ("src/mcp/", &["sqlx::", "crate::background", "crate::cli", "crate::db", "reqwest::", "spawn("]),
     ("src/background/", &["actix_web", "crate::http", "crate::cli", "reqwest::", "sqlx::query"]),
     ("src/db/", &["crate::app", "crate::http", "crate::feed", "sqlx::query"]),
     ("src/cli/", &["sqlx::query", "actix_web"]),

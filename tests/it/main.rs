@@ -38,6 +38,7 @@ mod keys;
 mod leases;
 mod ledger;
 mod mailboxes;
+mod mcp;
 mod messages;
 mod moments;
 mod nodes;

@@ -55,6 +55,7 @@ mod schemas;
 mod sessions;
 mod signatures;
 mod signing;
+mod slips;
 mod tasks;
 mod traces;
 mod waits;

@@ -1,0 +1,84 @@
+//! JSON Schemas of tools' arguments and results, said in few words. Arguments are closed: a member that a tool does not know
+//! is refused, so that a misspelt one is not lost. Results are open, because they may learn more.
+
+use serde_json::{Map, Value, json};
+
+/// A member of an object.
+pub struct Member {
+    name: &'static str,
+    schema: Value,
+    required: bool,
+}
+
+/// A member that has to be there.
+pub fn must(name: &'static str, schema: Value) -> Member {
+    Member { name, schema, required: true }
+}
+
+/// A member that may be left out.
+pub fn may(name: &'static str, schema: Value) -> Member {
+    Member { name, schema, required: false }
+}
+
+/// A text.
+pub fn text(about: &str) -> Value {
+    json!({ "type": "string", "description": about })
+}
+
+/// One of these words.
+pub fn word(about: &str, words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words, "description": about })
+}
+
+/// A whole number within bounds.
+pub fn whole(about: &str, least: i64, most: i64) -> Value {
+    json!({ "type": "integer", "minimum": least, "maximum": most, "description": about })
+}
+
+/// Yes or no.
+pub fn flag(about: &str) -> Value {
+    json!({ "type": "boolean", "description": about })
+}
+
+/// Any object.
+pub fn free(about: &str) -> Value {
+    json!({ "type": "object", "description": about })
+}
+
+/// Any JSON at all.
+pub fn any(about: &str) -> Value {
+    json!({ "description": about })
+}
+
+/// A list.
+pub fn list(items: Value, about: &str) -> Value {
+    json!({ "type": "array", "items": items, "description": about })
+}
+
+/// The same, or null.
+pub fn nullable(mut schema: Value) -> Value {
+    if let Some(kind) = schema.get("type").cloned() {
+        schema["type"] = json!([kind, "null"]);
+    }
+    schema
+}
+
+/// What a tool takes.
+pub fn takes(members: Vec<Member>) -> Value {
+    let mut schema = gives(members);
+    schema["additionalProperties"] = Value::Bool(false);
+    schema
+}
+
+/// What a tool answers with, and any object whose other members are nobody's business.
+pub fn gives(members: Vec<Member>) -> Value {
+    let required: Vec<&str> = members.iter().filter(|member| member.required).map(|m| m.name).collect();
+    let mut schema = json!({ "type": "object" });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    let properties: Map<String, Value> =
+        members.into_iter().map(|member| (member.name.to_owned(), member.schema)).collect();
+    schema["properties"] = Value::Object(properties);
+    schema
+}

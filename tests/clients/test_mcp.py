@@ -1,0 +1,144 @@
+# The Python SDK of MCP, unmodified: the handshake, the tools, what is refused, and waiting.
+
+import asyncio
+
+import httpx
+import pytest
+from conftest import AGENTS
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+ADA = AGENTS["agent.ada"]
+BOB = AGENTS["agent.bob"]
+
+
+def talk(url: str, key: str, story):
+    """Tells a story in a session with the server; what comes of it."""
+
+    async def told():
+        headers = {"Authorization": f"Bearer {key}"}
+        async with streamablehttp_client(f"{url}/mcp", headers=headers) as (read, write, _):
+            async with ClientSession(read, write) as session:
+                hello = await session.initialize()
+                return await story(session, hello)
+
+    return asyncio.run(told())
+
+
+def content(result) -> dict:
+    """What a tool answers programs with."""
+    assert not result.isError, result.content
+    return result.structuredContent
+
+
+def test_a_session_begins_and_lists_the_tools(url):
+    async def story(session, hello):
+        assert hello.serverInfo.name == "entente"
+        assert "wait_for_events" in hello.instructions
+        return await session.list_tools()
+
+    tools = {tool.name: tool for tool in talk(url, ADA, story).tools}
+    assert {"whoami", "wait_for_events", "send_message"} <= set(tools)
+    assert all(tool.inputSchema["additionalProperties"] is False and tool.outputSchema for tool in tools.values())
+    assert tools["whoami"].annotations.readOnlyHint and tools["cancel_job"].annotations.destructiveHint
+
+
+def test_an_agent_says_something_and_another_reads_it(url, intent):
+    async def say(session, _):
+        me = content(await session.call_tool("whoami", {}))
+        assert me["agent"] == "agent.ada"
+        opened = await session.call_tool("open_channel", {"intent_id": intent.id, "name": "mcp"})
+        channel = content(opened)["id"]
+        said = await session.call_tool("send_message", {"channel": channel, "payload": {"x": 1}})
+        return channel, content(said)["id"]
+
+    async def read(session, _):
+        page = content(await session.call_tool("read_messages", {"channel": channel, "ack": True}))
+        assert page["marked_read"] == 1
+        return [message["id"] for message in page["messages"]]
+
+    channel, message = talk(url, ADA, say)
+    assert talk(url, BOB, read) == [message]
+
+
+def test_a_refusal_is_read_by_the_model(url):
+    async def story(session, _):
+        return await session.call_tool("read_messages", {"channel": "chan_nobody"})
+
+    result = talk(url, ADA, story)
+    assert result.isError and result.content[0].text.startswith("not_found: ")
+    assert result.meta["entente/problem"]["code"] == "not_found"
+
+
+def test_waiting_hears_what_came_in_between(url, intent):
+    async def begin(session, _):
+        opened = await session.call_tool("open_channel", {"intent_id": intent.id, "name": "waiting"})
+        begun = await session.call_tool("wait_for_events", {"timeout_s": 0})
+        return content(opened)["id"], content(begun)["next"]
+
+    async def say(session, _):
+        await session.call_tool("send_message", {"channel": channel, "to": "agent.ada", "payload": {"n": 1}})
+
+    async def wait(session, _):
+        heard = content(await session.call_tool("wait_for_events", {"after": after, "kinds": ["messages"]}))
+        return [event["message"]["payload"] for event in heard["events"] if event["channel_id"] == channel]
+
+    channel, after = talk(url, ADA, begin)
+    talk(url, BOB, say)
+    assert talk(url, ADA, wait) == [{"n": 1}]
+
+
+QUESTION = {
+    "synopsis": "Ship 1.4 today.",
+    "findings": ["CI is green.", "Two of three reviewers approved.", "No blocker is open."],
+    "recommendations": ["Tag v1.4.", "Publish to the registry."],
+    "offer": "Ask for detail on any item.",
+    "question": {
+        "stem": "When should release 1.4 ship?",
+        "options": [
+            {"label": "Ship now", "reasoning": "All checks pass."},
+            {"label": "Wait a day", "reasoning": "The third reviewer is back tomorrow."},
+        ],
+        "recommended_idx": 0,
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def grace(url, operator):
+    """A person, by a client with a key of their own."""
+    admin = httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator})
+    admin.post("/principals", json={"id": "human.grace", "kind": "human"}).raise_for_status()
+    made = admin.post("/principals/human.grace/keys", json={"label": "own"})
+    made.raise_for_status()
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made.json()["key"]}) as client:
+        yield client
+
+
+def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):
+    async def ask(session, _):
+        [tool] = [tool for tool in (await session.list_tools()).tools if tool.name == "ask_principal"]
+        assert tool.annotations.emits_binding_moment is True and tool.meta["emits_binding_moment"] is True
+        return await session.call_tool("ask_principal", {"principal": "human.grace"} | QUESTION)
+
+    async def hear(session, _):
+        return content(await session.call_tool("check_decision", {"moment_id": moment["moment_id"], "wait_s": 20}))
+
+    asked = talk(url, ADA, ask)
+    moment = content(asked)
+    slots = moment["binding_moment"]
+    assert slots["question"]["hatches"] == {"free_text": True, "dialogue": True}
+    # The member at the top, as the memo has it: this client keeps it.
+    assert asked.model_extra["binding_moment"] == slots
+    assert asked.content[0].text.startswith(f"DECISION NEEDED [{moment['moment_id']}]")
+    answer = {"envelope_digest": moment["digest"], "resolution": {"kind": "option", "option_idx": 1}}
+    grace.post(f"/moments/{moment['moment_id']}/resolution", json=answer).raise_for_status()
+    heard = talk(url, ADA, hear)
+    assert heard["resolution"]["label"] == "Wait a day" and heard["resolution"]["by"] == "human.grace"
+
+
+def test_without_a_key_nobody_gets_in(url):
+    answer = httpx.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert answer.status_code == 401 and answer.json()["code"] == "unauthenticated"
+    with pytest.raises(BaseException):
+        talk(url, "wrong", None)

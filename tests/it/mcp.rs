@@ -1,0 +1,280 @@
+//! The door of LLM agents, in raw JSON of both eras of MCP: what is asked, what is refused, and with which codes. The tools
+//! themselves are in `mcp/`.
+
+mod events;
+mod moments;
+mod tools;
+
+use crate::harness::{Client, Reply, Setup, Value, World, json};
+use crate::keys::key;
+
+/// The era of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// 2025-11-25 and before: a handshake, then calls.
+    Handshake,
+    /// 2026-07-28: each request says everything.
+    Stateless,
+}
+
+pub const ERAS: [Era; 2] = [Era::Handshake, Era::Stateless];
+
+/// A client of MCP.
+#[derive(Clone)]
+pub struct Mcp {
+    pub http: Client,
+    pub era: Era,
+}
+
+impl Mcp {
+    pub fn new(http: &Client, era: Era) -> Self {
+        let http = http.with("accept", "application/json, text/event-stream");
+        Self { http, era }
+    }
+
+    /// Sends a request as a client of this era does.
+    pub async fn request(&self, method: &str, mut params: Value) -> Reply {
+        let mut http = self.http.clone();
+        match self.era {
+            Era::Handshake => http = http.with("mcp-protocol-version", "2025-11-25"),
+            Era::Stateless => {
+                http = http.with("mcp-protocol-version", "2026-07-28").with("mcp-method", method);
+                if let Some(name) = params["name"].as_str() {
+                    http = http.with("mcp-name", name);
+                }
+                params["_meta"] = meta("2026-07-28");
+            }
+        }
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        http.send("POST", "//mcp", Some(body.to_string())).await
+    }
+
+    /// Calls a tool; its result.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let reply = self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
+        let answer = reply.is(200);
+        assert_eq!(answer["id"], 7, "{answer}");
+        assert_eq!(reply.header("content-type"), "application/json");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that must succeed; what it answers programs with.
+    #[track_caller]
+    pub fn good(result: &Value) -> Value {
+        assert_eq!(result["isError"], false, "{result}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(&result["structuredContent"].to_string()) || text.contains("bm_"), "{text}");
+        result["structuredContent"].clone()
+    }
+
+    /// Calls a tool that must succeed.
+    pub async fn ok(&self, tool: &str, arguments: Value) -> Value {
+        Self::good(&self.call(tool, arguments).await)
+    }
+
+    /// Calls a tool that must be refused with a code; the text that a model reads.
+    pub async fn refused(&self, tool: &str, arguments: Value, code: &str) -> String {
+        let result = self.call(tool, arguments).await;
+        assert_eq!(result["isError"], true, "{result}");
+        assert_eq!(result["_meta"]["entente/problem"]["code"], code, "{result}");
+        assert_eq!(result.get("structuredContent"), None, "{result}");
+        let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(text.starts_with(&format!("{code}: ")), "{text}");
+        text
+    }
+}
+
+/// What each request of the stateless era says of its client.
+pub fn meta(version: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "raw", "version": "1" },
+    })
+}
+
+/// Requires a JSON-RPC error.
+#[track_caller]
+fn failed(reply: &Reply, status: u16, code: i64) -> Value {
+    let answer = reply.is(status);
+    assert_eq!(answer["error"]["code"], code, "{answer}");
+    answer
+}
+
+#[tokio::test]
+async fn both_eras_begin_and_list_the_same_tools() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let old = Mcp::new(&ada, Era::Handshake);
+    for version in ["2025-11-25", "2025-06-18", "2025-03-26"] {
+        let hello = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "raw", "version": "1" } });
+        let http = old.http.clone();
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
+        let reply = http.send("POST", "//mcp", Some(body.to_string())).await;
+        let answer = reply.is(200);
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        assert_eq!(answer["result"]["serverInfo"]["name"], "entente");
+        assert!(answer["result"]["capabilities"]["tools"].is_object(), "{answer}");
+        assert_eq!(answer["result"]["capabilities"].get("prompts"), None, "{answer}");
+        assert!(!reply.headers.contains_key("mcp-session-id"), "there are no sessions");
+    }
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let noting = old.http.with("mcp-protocol-version", "2025-11-25");
+    let reply = noting.send("POST", "//mcp", Some(note.to_string())).await;
+    assert_eq!(reply.status, 202);
+    let new = Mcp::new(&ada, Era::Stateless);
+    let found = new.request("server/discover", json!({})).await.is(200);
+    let versions = found["result"]["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-11-25")), "{found}");
+    assert!(found["result"]["instructions"].as_str().unwrap().contains("wait_for_events"));
+    let listed = new.request("tools/list", json!({})).await.is(200)["result"].clone();
+    assert_eq!(listed["resultType"], "complete");
+    assert_eq!(listed["cacheScope"], "public", "it does not depend on who asks");
+    assert!(listed["ttlMs"].is_u64(), "{listed}");
+    let before = old.request("tools/list", json!({})).await.is(200)["result"].clone();
+    assert_eq!(before["tools"], listed["tools"]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_the_stateless_era_refuses() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let new = Mcp::new(&ada, Era::Stateless);
+    let http = new.http.with("mcp-protocol-version", "2026-07-28").with("mcp-method", "tools/list");
+    let send = async |http: &Client, params: Value| {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": params });
+        http.send("POST", "//mcp", Some(body.to_string())).await
+    };
+    let good = json!({ "_meta": meta("2026-07-28") });
+    send(&http, good.clone()).await.is(200);
+    // What ended with the sessions is not looked at.
+    let past = http.with("mcp-session-id", "gone").with("last-event-id", "7");
+    send(&past, good.clone()).await.is(200);
+    // A header that says something else than the body, or nothing.
+    failed(&send(&http.with("mcp-method", "tools/call"), good.clone()).await, 400, -32020);
+    failed(&send(&http.with("mcp-protocol-version", "2025-11-25"), good.clone()).await, 400, -32020);
+    let call = json!({ "name": "whoami", "arguments": {}, "_meta": meta("2026-07-28") });
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call });
+    let named = http.with("mcp-method", "tools/call").with("mcp-name", "send_message");
+    failed(&named.send("POST", "//mcp", Some(body.to_string())).await, 400, -32020);
+    // A version that nobody speaks.
+    let future = http.with("mcp-protocol-version", "2099-01-01");
+    let refused = failed(&send(&future, json!({ "_meta": meta("2099-01-01") })).await, 400, -32022);
+    let supported = refused["error"]["data"]["supported"].as_array().unwrap();
+    assert!(
+        supported.contains(&json!("2026-07-28")) && supported.contains(&json!("2025-11-25")),
+        "{refused}"
+    );
+    // A request that does not say who sends it.
+    failed(&send(&http, json!({})).await, 400, -32602);
+    let mut half = meta("2026-07-28");
+    half.as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
+    failed(&send(&http, json!({ "_meta": half })).await, 400, -32602);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_answered() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    for (era, status) in [(Era::Handshake, 200), (Era::Stateless, 404)] {
+        let mcp = Mcp::new(&ada, era);
+        // Neither what was never declared nor what is no method.
+        for method in ["prompts/list", "resources/list", "resources/templates/list", "nobody/knows"] {
+            let reply = mcp.request(method, json!({})).await;
+            failed(&reply, status, -32601);
+        }
+        let unknown = mcp.request("tools/call", json!({ "name": "fly", "arguments": {} })).await;
+        assert_eq!(unknown.is(200)["error"]["code"], -32602);
+    }
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    for method in ["GET", "DELETE", "PUT"] {
+        let reply = mcp.http.send(method, "//mcp", None).await;
+        reply.refused(405, "method_not_allowed");
+        assert_eq!(reply.header("allow"), "POST");
+    }
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" }).to_string();
+    for accept in ["application/json", "text/event-stream", "text/html"] {
+        let reply = ada.with("accept", accept).send("POST", "//mcp", Some(body.clone())).await;
+        assert_eq!(reply.status, 406, "{}", reply.text);
+    }
+    failed(&mcp.http.send("POST", "//mcp", Some("{".to_owned())).await, 400, -32700);
+    failed(&mcp.http.send("POST", "//mcp", Some(format!("[{body}]"))).await, 400, -32600);
+    mcp.http.send("POST", "//mcp/", Some(body)).await.is(200);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_key_opens_it_as_it_opens_everything() {
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let slow = key(&world, &admin, "agent.ada", json!({ "rate_per_second": 2 })).await.client;
+    for (era, client) in [(Era::Handshake, world.anon()), (Era::Stateless, world.client("wrong"))] {
+        let reply = Mcp::new(&client, era).request("tools/list", json!({})).await;
+        reply.refused(401, "unauthenticated");
+        assert_eq!(reply.header("www-authenticate"), "Bearer realm=\"entente\"");
+    }
+    let secret = &slow.headers().iter().find(|(name, _)| name == "x-api-key").unwrap().1;
+    let bearer = world.anon().with("authorization", &format!("Bearer {secret}"));
+    let mcp = Mcp::new(&bearer, Era::Handshake);
+    let reply = mcp.request("tools/list", json!({})).await;
+    reply.is(200);
+    assert_eq!(reply.header("ratelimit-limit"), "2");
+    assert!(reply.headers.contains_key("x-request-id"));
+    let mut over = None;
+    for _ in 0..20 {
+        let reply = mcp.request("tools/list", json!({})).await;
+        if reply.status != 200 {
+            over = Some(reply);
+            break;
+        }
+    }
+    let over = over.unwrap();
+    over.refused(429, "rate_limited");
+    assert!(over.headers.contains_key("retry-after"));
+    let own = world.agent("agent.eve").await.acting_as("agent.bob");
+    Mcp::new(&own, Era::Stateless).request("tools/list", json!({})).await.refused(403, "may_not_act_as");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn pages_of_others_cannot_call_it() {
+    let world = World::start().await;
+    let ada = Mcp::new(&world.agent("agent.ada").await, Era::Handshake).http;
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" }).to_string();
+    let send = async |http: Client| http.send("POST", "//mcp", Some(body.clone())).await;
+    let own = format!("http://{}", world.address);
+    assert_eq!(send(ada.with("origin", &own)).await.status, 200);
+    for origin in ["https://evil.example", "null", "http://127.0.0.1:1"] {
+        let told = send(ada.with("origin", origin)).await.refused(403, "forbidden");
+        assert!(told["message"].as_str().unwrap().contains("ENTENTE_MCP_ORIGINS"), "{told}");
+    }
+    // A name that somebody pointed at this machine.
+    for host in ["evil.example", "evil.example:8080", ""] {
+        let reply = send(ada.with("host", host)).await;
+        assert!([400, 403].contains(&reply.status), "{host}: {}", reply.text);
+    }
+    for host in ["localhost:9", "10.1.2.3:8080", "[::1]:8080"] {
+        assert_eq!(send(ada.with("host", host)).await.status, 200, "{host}");
+    }
+    world.end().await;
+    // Behind a name of its own.
+    let settings = vec![
+        ("ENTENTE_PUBLIC_URL", "https://Entente.example.com/"),
+        ("ENTENTE_MCP_HOSTS", "inside"),
+        ("ENTENTE_MCP_ORIGINS", "https://app.example.com"),
+    ];
+    let world = World::with(Setup { settings, ..Setup::default() }).await;
+    let ada = Mcp::new(&world.agent("agent.ada").await, Era::Handshake).http;
+    for host in ["entente.example.com", "entente.example.com:443", "inside:8080"] {
+        assert_eq!(send(ada.with("host", host)).await.status, 200, "{host}");
+    }
+    let named = ada.with("host", "entente.example.com");
+    for origin in ["https://entente.example.com", "https://app.example.com"] {
+        assert_eq!(send(named.with("origin", origin)).await.status, 200, "{origin}");
+    }
+    send(named.with("origin", "http://app.example.com")).await.refused(403, "forbidden");
+    send(ada.with("host", "entente.example.org")).await.refused(403, "forbidden");
+    world.end().await;
+}

@@ -1,0 +1,103 @@
+//! The tool that waits: it hears of everything that concerns its agent, with one cursor, and nothing is lost between two
+//! calls.
+
+use std::time::{Duration, Instant};
+
+use super::{Era, Mcp};
+use crate::envelopes::letter;
+use crate::harness::{Setup, Value, World, json, talk};
+
+async fn live() -> World {
+    World::with(Setup { live: true, ..Setup::default() }).await
+}
+
+fn kinds(answer: &Value) -> Vec<&str> {
+    answer["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn one_wait_hears_of_messages_jobs_and_mail() {
+    let world = live().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (_, channel) = talk(&ada, json!({ "members": ["agent.ada", "agent.bob"] })).await;
+    bob.put("/arcp/agents/echo/versions/1", json!({})).await.ok();
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    let begun = mcp.ok("wait_for_events", json!({ "timeout_s": 0 })).await;
+    assert_eq!(begun["events"], json!([]));
+    // All of it happens between two calls.
+    let say = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": { "n": 1 } });
+    bob.post(&format!("/channels/{channel}/messages"), say).await.is(201);
+    bob.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.bob", "agent.ada"))).await.is(202);
+    let job = mcp.ok("submit_job", json!({ "agent": "echo" })).await;
+    let end = json!({ "job_id": job["job_id"], "session_id": job["session_id"] });
+    mcp.ok("cancel_job", end).await;
+    let (mut heard, mut after) = (Vec::new(), begun["next"].clone());
+    let until = Instant::now() + Duration::from_secs(20);
+    while heard.len() < 3 && Instant::now() < until {
+        let more = mcp.ok("wait_for_events", json!({ "after": after, "timeout_s": 5 })).await;
+        heard.extend(more["events"].as_array().unwrap().clone());
+        after = more["next"].clone();
+    }
+    let mut found: Vec<&str> = heard.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["job", "mail", "message"], "{heard:?}");
+    let message = heard.iter().find(|event| event["kind"] == "message").unwrap();
+    assert_eq!(message["message"]["payload"]["n"], 1);
+    let job_event = heard.iter().find(|event| event["kind"] == "job").unwrap();
+    assert_eq!((&job_event["job_id"], &job_event["type"]), (&job["job_id"], &json!("job.error")));
+    let rest = mcp.ok("wait_for_events", json!({ "after": after, "timeout_s": 0 })).await;
+    assert_eq!(rest["events"], json!([]), "nothing comes twice");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_waiting_call_is_woken_at_once() {
+    let world = live().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (_, channel) = talk(&ada, json!({ "members": ["agent.ada", "agent.bob"] })).await;
+    let mcp = Mcp::new(&ada, Era::Handshake);
+    let waiting = tokio::spawn({
+        let mcp = mcp.clone();
+        async move {
+            let began = Instant::now();
+            let heard = mcp.ok("wait_for_events", json!({ "kinds": ["messages"], "timeout_s": 20 })).await;
+            (heard, began.elapsed())
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let say = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": { "n": 1 } });
+    bob.post(&format!("/channels/{channel}/messages"), say).await.is(201);
+    let (heard, took) = waiting.await.unwrap();
+    assert_eq!(kinds(&heard), ["message"]);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_without_a_gap() {
+    let world = live().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (_, channel) = talk(&ada, json!({ "members": ["agent.ada", "agent.bob"] })).await;
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    let mut after = mcp.ok("wait_for_events", json!({ "timeout_s": 0 })).await["next"].clone();
+    for n in 0..7 {
+        let say = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": { "n": n } });
+        bob.post(&format!("/channels/{channel}/messages"), say).await.is(201);
+    }
+    let mut heard = Vec::new();
+    for _ in 0..7 {
+        let page = mcp.ok("wait_for_events", json!({ "after": after, "timeout_s": 5, "limit": 2 })).await;
+        assert!(page["events"].as_array().unwrap().len() <= 2);
+        heard.extend(
+            page["events"].as_array().unwrap().iter().map(|event| event["message"]["payload"]["n"].clone()),
+        );
+        after = page["next"].clone();
+        if heard.len() >= 7 {
+            break;
+        }
+    }
+    assert_eq!(heard, (0..7).map(|n| json!(n)).collect::<Vec<_>>());
+    let text = mcp.refused("wait_for_events", json!({ "after": "yesterday" }), "invalid_request").await;
+    assert!(text.contains("next"), "{text}");
+    world.end().await;
+}

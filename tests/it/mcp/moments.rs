@@ -1,0 +1,269 @@
+//! Decisions through MCP: an agent asks, the moment is in the answer three times, the person answers elsewhere with its own
+//! key, and the agent hears of it. An agent finds no way here to answer for its person.
+
+use super::tools::{fits, listed};
+use super::{ERAS, Era, Mcp, meta};
+use crate::harness::{Client, Value, World, json};
+use crate::moments::{at, dialogue, free_text, option, question, resolve, with};
+
+/// The arguments of a question to Ada.
+fn ask(more: Value) -> Value {
+    let asked = question("human.ada");
+    let mut arguments = asked["binding_moment"].clone();
+    arguments["principal"] = asked["principal_id"].clone();
+    with(arguments, more)
+}
+
+/// The moment as its person finds it.
+async fn seen(person: &Client, moment: &Value) -> Value {
+    person.get(&format!("/moments/{}", moment["moment_id"].as_str().unwrap())).await.ok()
+}
+
+#[tokio::test]
+async fn a_moment_goes_out_three_times() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    for era in ERAS {
+        let mcp = Mcp::new(&agent, era);
+        let result = mcp.call("ask_principal", ask(json!({ "expires_in_s": 3600 }))).await;
+        assert_eq!(result["isError"], false, "{result}");
+        let moment = seen(&ada, &result["structuredContent"]).await;
+        let slots = &moment["binding_moment"];
+        assert_eq!(slots["question"]["hatches"], json!({ "free_text": true, "dialogue": true }));
+        // At the top, where the memo wants it, and where libraries keep it.
+        assert_eq!(result["binding_moment"], *slots);
+        assert_eq!(result["structuredContent"]["binding_moment"], *slots);
+        assert_eq!(result["structuredContent"]["digest"], moment["digest"]);
+        assert_eq!(result["resultType"], if era == Era::Stateless { json!("complete") } else { Value::Null });
+        // And as text that stands alone: every slot is in it.
+        let content = result["content"].as_array().unwrap();
+        assert_eq!((content.len(), &content[0]["annotations"]), (1, &Value::Null));
+        let text = content[0]["text"].as_str().unwrap();
+        let id = moment["id"].as_str().unwrap();
+        assert!(
+            text.starts_with(&format!("DECISION NEEDED [{id}]  class: release  expires 09:00Z\n")),
+            "{text}"
+        );
+        for words in [
+            "Ship release 1.4 now, in private.",
+            "  - CI is green.",
+            "  - Tag v1.4.",
+            "(Ask for detail on any item.)",
+            "Q: When should release 1.4 ship?",
+            "  1) Ship now  (recommended) - All checks pass.",
+            "  2) Wait a day - The third reviewer is back tomorrow.",
+            "  t) answer in your own words",
+            "  d) wrong question, let us talk",
+            &format!(
+                "The principal answers at http://{}/inbox/{id}; call check_decision to wait.",
+                world.address
+            ),
+            "Do not answer for them.",
+        ] {
+            assert!(text.contains(words), "{words} is not in {text}");
+        }
+        mcp.ok("withdraw_decision", json!({ "moment_id": id })).await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_emits_moments_is_marked() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    for era in ERAS {
+        for tool in listed(&Mcp::new(&agent, era)).await {
+            let emits = tool["name"] == "ask_principal";
+            let marks =
+                [&tool["annotations"]["emits_binding_moment"], &tool["_meta"]["emits_binding_moment"]];
+            let mark = if emits { json!(true) } else { Value::Null };
+            assert_eq!(marks, [&mark, &mark], "{}", tool["name"]);
+        }
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_hears_what_was_decided() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let waiting = mcp.ok("wait_for_events", json!({ "kinds": ["decisions"], "timeout_s": 0 })).await;
+    let asked = fits(&mcp, "ask_principal", ask(json!({ "idempotency_key": "k" }))).await;
+    assert_eq!(
+        fits(&mcp, "ask_principal", ask(json!({ "idempotency_key": "k" }))).await["moment_id"],
+        asked["moment_id"]
+    );
+    let check = json!({ "moment_id": asked["moment_id"] });
+    let open = fits(&mcp, "check_decision", check.clone()).await;
+    assert_eq!((&open["state"], &open["resolution"]), (&json!("open"), &Value::Null));
+    resolve(&ada, &seen(&ada, &asked).await, option(1)).await.is(200);
+    let done = fits(&mcp, "check_decision", check.clone()).await;
+    assert_eq!((&done["state"], &done["resolution"]["label"]), (&json!("resolved"), &json!("Wait a day")));
+    let text = mcp.call("check_decision", check).await["content"][0]["text"].clone();
+    assert!(text.as_str().unwrap().contains("human.ada chose option 2"), "{text}");
+    let after = json!({ "after": waiting["next"], "kinds": ["decisions"], "timeout_s": 1 });
+    let heard = fits(&mcp, "wait_for_events", after).await;
+    assert_eq!(heard["events"].as_array().unwrap().len(), 1, "{heard}");
+    assert_eq!(
+        (&heard["events"][0]["kind"], &heard["events"][0]["state"]),
+        (&json!("decision"), &json!("resolved"))
+    );
+    // Having acknowledged it, the agent is still told what it was.
+    let asked = fits(&mcp, "ask_principal", ask(json!({}))).await;
+    resolve(&ada, &seen(&ada, &asked).await, free_text("Ship it on Friday.")).await.is(200);
+    let ack = json!({ "moment_id": asked["moment_id"], "ack": true });
+    let told = fits(&mcp, "check_decision", ack).await;
+    assert_eq!(told["resolution"]["answer"], "Ship it on Friday.");
+    assert!(agent.get(&at(&json!({ "id": asked["moment_id"] }))).await.ok()["acknowledged_at"].is_string());
+    // A decision is no new question.
+    let result = mcp.call("check_decision", json!({ "moment_id": asked["moment_id"] })).await;
+    assert_eq!(
+        (result.get("binding_moment"), result["structuredContent"].get("binding_moment")),
+        (None, None)
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_refused_question_is_talked_about_before_it_is_asked_anew() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let mcp = Mcp::new(&agent, Era::Handshake);
+    let asked = fits(&mcp, "ask_principal", ask(json!({}))).await;
+    resolve(&ada, &seen(&ada, &asked).await, dialogue("Who says that 1.4 is what we ship?")).await.is(200);
+    let text = mcp.call("check_decision", json!({ "moment_id": asked["moment_id"] })).await;
+    let text = text["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("Who says that 1.4") && text.contains("post_deliberation"), "{text}");
+    mcp.refused("withdraw_decision", json!({ "moment_id": asked["moment_id"] }), "invalid_transition").await;
+    mcp.refused("ask_principal", ask(json!({})), "same_question").await;
+    let other = json!({
+        "synopsis": "Ship 1.3.9 from the stable branch today.",
+        "question": {
+            "stem": "Which line do we ship from?", "recommended_idx": 0,
+            "options": [{ "label": "Stable", "reasoning": "It is tested." }, { "label": "Main", "reasoning": "It is newer." }],
+        },
+        "supersedes": asked["moment_id"], "objection_response": "The line is open now: choose it.",
+    });
+    mcp.refused("ask_principal", ask(other.clone()), "deliberation_required").await;
+    let word =
+        json!({ "moment_id": asked["moment_id"], "text": "You are right, the line was never decided." });
+    let talked = fits(&mcp, "post_deliberation", word).await;
+    assert_eq!((&talked["state"], talked["words"].as_array().unwrap().len()), (&json!("deliberating"), 1));
+    let anew = mcp.call("ask_principal", ask(other)).await;
+    let text = anew["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("In answer to your objection: The line is open now"), "{text}");
+    // Instead of a question that it cannot commit to.
+    let talk = json!({ "principal": "human.ada", "text": "The findings contradict each other." });
+    assert_eq!(fits(&mcp, "post_deliberation", talk).await["state"], "deliberating");
+    mcp.refused("post_deliberation", json!({ "text": "to nobody" }), "invalid_request").await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_malformed_question_says_what_is_wrong_with_it() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    world.human("human.ada").await;
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let mut bad = ask(json!({}));
+    bad["question"]["options"].as_array_mut().unwrap().truncate(1);
+    bad.as_object_mut().unwrap().remove("offer");
+    let text = mcp.refused("ask_principal", bad, "invalid_moment").await;
+    assert!(text.contains("offer") && text.contains("options"), "{text}");
+    let hedged = ask(json!({ "synopsis": "It depends, could go either way." }));
+    let asked = fits(&mcp, "ask_principal", hedged.clone()).await;
+    assert!(
+        asked["lints"].as_array().unwrap().iter().any(|lint| lint["code"] == "synopsis.hedge_phrase"),
+        "{asked}"
+    );
+    let to_agent = ask(json!({ "principal": "agent.a" }));
+    let result = mcp.call("ask_principal", to_agent).await;
+    assert_eq!(result["isError"], true, "{result}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_host_that_opens_pages_is_sent_to_the_inbox() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let send = async |mcp: &Mcp, params: Value, opens: Value| {
+        let mut all = meta("2026-07-28");
+        all["io.modelcontextprotocol/clientCapabilities"] = opens;
+        let http = mcp.http.with("mcp-protocol-version", "2026-07-28").with("mcp-method", "tools/call");
+        let params = with(params, json!({ "name": "ask_principal", "_meta": all }));
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+        let reply =
+            http.with("mcp-name", "ask_principal").send("POST", "//mcp", Some(body.to_string())).await;
+        reply.is(200)["result"].clone()
+    };
+    let pages = json!({ "elicitation": { "url": {} } });
+    let arguments = ask(json!({ "wait_s": 1 }));
+    let first = send(&mcp, json!({ "arguments": arguments }), pages.clone()).await;
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    let page = &first["inputRequests"]["decision"];
+    assert_eq!((&page["method"], &page["params"]["mode"]), (&json!("elicitation/create"), &json!("url")));
+    let url = page["params"]["url"].as_str().unwrap();
+    let id = url.rsplit('/').next().unwrap().to_owned();
+    assert_eq!(url, format!("http://{}/inbox/{id}", world.address));
+    // Opening the page is no answer.
+    let state = first["requestState"].clone();
+    let opened = json!({ "decision": { "action": "accept" } });
+    let back = json!({ "arguments": arguments, "requestState": state, "inputResponses": opened });
+    let still = send(&mcp, back.clone(), pages.clone()).await;
+    assert_eq!(
+        (&still["structuredContent"]["moment_id"], &still["structuredContent"]["state"]),
+        (&json!(id), &json!("open"))
+    );
+    resolve(&ada, &seen(&ada, &json!({ "moment_id": id })).await, option(0)).await.is(200);
+    let done = send(&mcp, back.clone(), pages.clone()).await;
+    assert_eq!(done["structuredContent"]["resolution"]["label"], "Ship now");
+    assert_eq!(
+        (done.get("binding_moment"), &done["structuredContent"]["binding_moment"]),
+        (None, &Value::Null)
+    );
+    // The state is its agent's, unchanged, for an hour.
+    let other = Mcp::new(&world.agent("agent.b").await, Era::Stateless);
+    let mut forged = back.clone();
+    forged["requestState"] = json!(format!("{}x", state.as_str().unwrap()));
+    for (mcp, params) in [(&other, &back), (&mcp, &forged)] {
+        let refused = send(mcp, params.clone(), pages.clone()).await;
+        assert_eq!(refused["_meta"]["entente/problem"]["code"], "invalid_request", "{refused}");
+    }
+    world.clock.advance(3_600);
+    let late = send(&mcp, back, pages.clone()).await;
+    assert_eq!(late["isError"], true);
+    // Who does not open pages, or does not wait, is answered at once; a form is never sent.
+    for (wait, opens) in [(1, json!({})), (0, pages), (1, json!({ "elicitation": { "form": {} } }))] {
+        let more = ask(json!({ "wait_s": wait, "expires_in_s": 600 }));
+        let plain = send(&mcp, json!({ "arguments": more }), opens).await;
+        assert_eq!(plain["resultType"], "complete", "{plain}");
+        let taken = json!({ "moment_id": plain["structuredContent"]["moment_id"] });
+        mcp.ok("withdraw_decision", taken).await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn nobody_decides_through_this_door() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let asked = Mcp::new(&agent, Era::Stateless).ok("ask_principal", ask(json!({}))).await;
+    // Not even the person itself: what it decides with is not a tool.
+    let before = seen(&ada, &asked).await;
+    for client in [&agent, &ada, &world.any(), &world.any().acting_as("human.ada"), &world.admin().await] {
+        let mcp = Mcp::new(client, Era::Stateless);
+        for tool in listed(&mcp).await {
+            let name = tool["name"].as_str().unwrap();
+            let arguments = json!({
+                "moment_id": asked["moment_id"], "digest": asked["digest"], "envelope_digest": asked["digest"],
+                "resolution": option(0), "option_idx": 0, "answer": "yes",
+            });
+            assert_eq!(mcp.call(name, arguments).await["isError"], true, "{name}");
+        }
+    }
+    let after = seen(&ada, &asked).await;
+    assert_eq!((&after["state"], &after["version"]), (&json!("open"), &before["version"]));
+    world.end().await;
+}
