@@ -247,6 +247,7 @@ fn body(path: &str) -> Value {
             json!({ "envelope_digest": "sha256:x", "resolution": { "kind": "option", "option_idx": 0 } })
         }
         "words" => json!({ "text": "more" }),
+        "password" => json!({ "password": "four words are enough" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),
         _ => json!({}),
     }
