@@ -70,8 +70,8 @@ pub async fn set_password(
     password: String,
     admin: bool,
 ) -> Outcome<Timestamp> {
-    check_password(&password)?;
     require_power(caller, principal_id, admin)?;
+    check_password(&password)?;
     let hash = hash(password).await?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     person(&mut tx, caller.grant.kind, principal_id).await?;
@@ -99,8 +99,8 @@ pub async fn link(
     ask: LinkAsk,
     once: Option<&Idempotency>,
 ) -> Outcome<NewLink> {
-    check_path(&ask.leads_to)?;
     require_power(caller, principal_id, ask.admin)?;
+    check_path(&ask.leads_to)?;
     let ticket = Ticket::mint(&*ctx.chance);
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     person(&mut tx, caller.grant.kind, principal_id).await?;

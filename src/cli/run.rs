@@ -117,21 +117,20 @@ pub async fn dev(arguments: Dev) -> Done {
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, seeds, &mut signals).await?;
-    if let Some(new) = seeds::development(&server.ctx).await? {
-        announce("A key for this run, which may do everything and act as anybody:", &new);
-        if let Some(secret) = &new.secret
-            && let Err(failure) = welcome::ask(&server.ctx, &secret.0).await
-        {
-            tracing::warn!(error = %failure, "the first question could not be asked");
-        }
+    let new = seeds::development(&server.ctx).await?;
+    let door = people::development(&server.ctx).await?;
+    if let Some(new) = &new {
+        announce("A key for this run, which may do everything and act as anybody:", new);
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
-    let door = people::development(&server.ctx).await?;
+    if let Some(secret) = new.and_then(|new| new.secret)
+        && let Err(failure) = welcome::ask(&server.ctx, &secret.0).await
+    {
+        tracing::warn!(error = %failure, "the first question could not be asked");
+    }
     if let Some(path) = door.path {
-        println!(
-            "\nDecide and watch as human.dev; this link logs you in, once:\n\n  http://{}{}",
-            server.address, path.0
-        );
+        let link = format!("http://{}{}", server.address, path.0);
+        println!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}");
     }
     println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", server.address);
     run(server, private, signals).await

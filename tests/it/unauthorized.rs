@@ -191,7 +191,7 @@ fn body(path: &str) -> Value {
         "batch" if path.contains("/aee/") => json!([{ "v": "1" }]),
         "{envelope_id}" => json!({ "decision": "approve" }),
         "ack" if path.contains("/aee/") => json!({ "up_to": 0 }),
-        _ if path.contains("/aee/bridges/") => {
+        _ if path.contains("/bridges/") => {
             json!({ "kind": "jobs", "entity": "agent.owner", "intents": ["**"], "agent": "talk" })
         }
         "jobs" => json!({ "agent": "talk" }),
@@ -243,10 +243,9 @@ fn body(path: &str) -> Value {
         "delegate" => json!({ "to": "agent.stranger" }),
         "moments" => moments::question("human.ada"),
         "deliberations" => json!({ "principal_id": "human.ada", "text": "not ready" }),
-        "resolution" => {
-            json!({ "envelope_digest": "sha256:x", "resolution": { "kind": "option", "option_idx": 0 } })
-        }
+        "resolution" => moments::answer(&json!({ "envelope_digest": "sha256:x" }), moments::option(0)),
         "words" => json!({ "text": "more" }),
+        "password" => json!({ "password": "four words are enough" }),
         _ if path.contains("/messages/") => json!({ "status": "read" }),
         _ => json!({}),
     }

@@ -20,12 +20,12 @@ impl Chance for Fixed {
 fn an_agent_makes_nothing_for_a_person() {
     for by in [Kind::Human, Kind::Agent, Kind::Service] {
         for whom in [Kind::Human, Kind::Agent, Kind::Service] {
-            let refused = |scopes| may_let_in(by, whom, scopes).is_err();
+            let refused = |scopes: Option<Vec<Scope>>| may_let_in(by, whom, scopes.as_deref()).is_err();
             let agents = by == Kind::Agent;
             assert_eq!(refused(None), agents && whom == Kind::Human);
-            assert_eq!(refused(Some(&Scope::ordinary())), agents && whom == Kind::Human);
+            assert_eq!(refused(Some(Scope::ordinary())), agents && whom == Kind::Human);
             // Who makes what may let people in, lets people in.
-            assert_eq!(refused(Some(&Scope::ALL)), agents && whom != Kind::Agent);
+            assert_eq!(refused(Some(Scope::ALL.to_vec())), agents && whom != Kind::Agent);
         }
     }
 }
