@@ -72,7 +72,7 @@ impl Site {
         let same = Self::origin(&origin).and_then(|origin| origin.split_once("://"));
         same.is_some_and(|(_, authority)| authority == host.to_lowercase())
             || self.url.as_deref() == Some(origin.as_str())
-            || self.origins.iter().any(|known| *known == origin)
+            || self.origins.contains(&origin)
     }
 
     /// Requires that a request was meant for this server, by somebody who may send it.

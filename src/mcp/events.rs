@@ -112,15 +112,12 @@ async fn wait_for_events(call: Call) -> Said {
     let limit = within("limit", said.limit, 50, 1, STEP_MOST)?;
     let after =
         said.after.as_deref().map(|text| Cursor::parse(text).ok_or_else(|| unreadable(text))).transpose()?;
-    let kinds = match said.kinds {
-        Some(kinds) => {
-            kinds.iter().try_for_each(|kind| call.caller.require(kind.scope()))?;
-            kinds
-        }
-        None => {
-            let all = [Kind::Messages, Kind::Assignments, Kind::Jobs, Kind::Mail, Kind::Decisions];
-            all.into_iter().filter(|kind| call.caller.has(kind.scope())).collect()
-        }
+    let kinds = if let Some(kinds) = said.kinds {
+        kinds.iter().try_for_each(|kind| call.caller.require(kind.scope()))?;
+        kinds
+    } else {
+        let all = [Kind::Messages, Kind::Assignments, Kind::Jobs, Kind::Mail, Kind::Decisions];
+        all.into_iter().filter(|kind| call.caller.has(kind.scope())).collect()
     };
     let _place = call.waits()?;
     let mut watch = Watch::open(&call, kinds, after.unwrap_or_default()).await?;

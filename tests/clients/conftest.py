@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 from kit import open_sdk
 
@@ -190,6 +191,24 @@ def intent(ada):
 def channel(ada, intent) -> str:
     """The id of a channel on it."""
     return ada.create_channel(intent.id, "talk")["id"]
+
+
+@pytest.fixture(scope="session")
+def goal(url) -> str:
+    """An intent of Ada's."""
+    made = httpx.post(f"{url}/api/v1/intents", headers={"X-API-Key": AGENTS["agent.ada"]}, json={"title": "Research"})
+    return made.raise_for_status().json()["id"]
+
+
+@pytest.fixture(scope="session")
+def grace(url, operator):
+    """A person, by a client with a key of their own."""
+    admin = httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator})
+    admin.post("/principals", json={"id": "human.grace", "kind": "human"}).raise_for_status()
+    made = admin.post("/principals/human.grace/keys", json={"label": "own"})
+    made.raise_for_status()
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made.json()["key"]}) as client:
+        yield client
 
 
 # The last word is about the whole run.

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from conftest import AGENTS
 from mcp import ClientSession
-from mcp.client.streamable_http import streamablehttp_client
+from mcp.client.streamable_http import streamable_http_client
 
 ADA = AGENTS["agent.ada"]
 BOB = AGENTS["agent.bob"]
@@ -17,10 +17,13 @@ def talk(url: str, key: str, story):
 
     async def told():
         headers = {"Authorization": f"Bearer {key}"}
-        async with streamablehttp_client(f"{url}/mcp", headers=headers) as (read, write, _):
-            async with ClientSession(read, write) as session:
-                hello = await session.initialize()
-                return await story(session, hello)
+        async with (
+            httpx.AsyncClient(headers=headers, timeout=60) as http,
+            streamable_http_client(f"{url}/mcp", http_client=http) as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            hello = await session.initialize()
+            return await story(session, hello)
 
     return asyncio.run(told())
 
@@ -43,11 +46,11 @@ def test_a_session_begins_and_lists_the_tools(url):
     assert tools["whoami"].annotations.readOnlyHint and tools["cancel_job"].annotations.destructiveHint
 
 
-def test_an_agent_says_something_and_another_reads_it(url, intent):
+def test_an_agent_says_something_and_another_reads_it(url, goal):
     async def say(session, _):
         me = content(await session.call_tool("whoami", {}))
         assert me["agent"] == "agent.ada"
-        opened = await session.call_tool("open_channel", {"intent_id": intent.id, "name": "mcp"})
+        opened = await session.call_tool("open_channel", {"intent_id": goal, "name": "mcp"})
         channel = content(opened)["id"]
         said = await session.call_tool("send_message", {"channel": channel, "payload": {"x": 1}})
         return channel, content(said)["id"]
@@ -70,9 +73,9 @@ def test_a_refusal_is_read_by_the_model(url):
     assert result.meta["entente/problem"]["code"] == "not_found"
 
 
-def test_waiting_hears_what_came_in_between(url, intent):
+def test_waiting_hears_what_came_in_between(url, goal):
     async def begin(session, _):
-        opened = await session.call_tool("open_channel", {"intent_id": intent.id, "name": "waiting"})
+        opened = await session.call_tool("open_channel", {"intent_id": goal, "name": "waiting"})
         begun = await session.call_tool("wait_for_events", {"timeout_s": 0})
         return content(opened)["id"], content(begun)["next"]
 
@@ -102,17 +105,6 @@ QUESTION = {
         "recommended_idx": 0,
     },
 }
-
-
-@pytest.fixture(scope="session")
-def grace(url, operator):
-    """A person, by a client with a key of their own."""
-    admin = httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator})
-    admin.post("/principals", json={"id": "human.grace", "kind": "human"}).raise_for_status()
-    made = admin.post("/principals/human.grace/keys", json={"label": "own"})
-    made.raise_for_status()
-    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made.json()["key"]}) as client:
-        yield client
 
 
 def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):

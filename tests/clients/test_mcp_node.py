@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import AGENTS
+from test_mcp import QUESTION
 
 HERE = Path(__file__).parent / "mcp"
 MODULES = HERE / "node_modules"
@@ -27,9 +29,26 @@ SCENARIOS = [
     ("server-stateless", "2026-07-28"),
     ("http-header-validation", "2026-07-28"),
     ("caching", "2026-07-28"),
+    ("input-required-result-unsupported-methods", "2026-07-28"),
+    ("server-sse-multiple-streams", "2026-07-28"),
     ("dns-rebinding-protection", "2025-11-25"),
     ("dns-rebinding-protection", "2026-07-28"),
 ]
+
+# What of them looks for tools that servers under test are to have, or for what is not offered here at all.
+ELSEWHERE = {
+    "server-stateless": {
+        "sep-2575-server-rejects-undeclared-capability",
+        "sep-2575-missing-capability-http-400",
+        "sep-2575-http-server-no-independent-requests-on-stream",
+        "sep-2575-server-no-log-without-loglevel",
+    },
+    "caching": {
+        "sep-2549-prompts-list-caching-hints",
+        "sep-2549-resources-list-caching-hints",
+        "sep-2549-resources-templates-list-caching-hints",
+    },
+}
 
 
 @pytest.fixture(scope="session")
@@ -51,21 +70,30 @@ def drive(script: str, url: str, steps: list) -> list:
 
 
 @pytest.mark.parametrize("script", ["sdk.mjs", "client.mjs"])
-def test_a_client_of_npm_calls_tools(modules, url, intent, script):
-    channel = {"intent_id": intent.id, "name": script}
+def test_a_client_of_npm_calls_tools(modules, url, goal, grace, script):
+    channel = {"intent_id": goal, "name": script}
+    question = {"principal": "human.grace"} | QUESTION
     steps = [
         ["listTools", {}],
         ["callTool", {"name": "whoami", "arguments": {}}],
         ["callTool", {"name": "open_channel", "arguments": channel}],
         ["callTool", {"name": "read_messages", "arguments": {"channel": "chan_nobody"}}],
+        ["callTool", {"name": "ask_principal", "arguments": question}],
     ]
-    hello, tools, me, opened, refused = drive(script, url, steps)
+    hello, tools, me, opened, refused, asked = drive(script, url, steps)
     assert hello["server"]["name"] == "entente" and "whoami" in hello["instructions"]
     assert "wait_for_events" in [tool["name"] for tool in tools["tools"]]
     # The clients hold what programs are told against the schema that the tool was listed with.
     assert me["structuredContent"]["agent"] == "agent.ada"
     assert opened["structuredContent"]["name"] == script
     assert refused["isError"] and refused["content"][0]["text"].startswith("not_found: ")
+    # Both keep the member at the top; annotations of tools that they do not know they drop, and so `_meta` has it too.
+    moment = asked["structuredContent"]
+    assert asked["binding_moment"] == moment["binding_moment"]
+    [ask] = [tool for tool in tools["tools"] if tool["name"] == "ask_principal"]
+    assert ask["_meta"]["emits_binding_moment"] is True
+    # Taken back: the same question is asked again by the next client.
+    drive(script, url, [["callTool", {"name": "withdraw_decision", "arguments": {"moment_id": moment["moment_id"]}}]])
 
 
 class Keyring(BaseHTTPRequestHandler):
@@ -114,4 +142,8 @@ def test_a_public_scenario_passes(modules, url, scenario, version):
     with keyring(url) as open_url:
         command = [node, tool, "server", "--url", open_url, "--scenario", scenario, "--spec-version", version]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=modules.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    failed = set(re.findall(r"\[(\S+)\s*\] FAILURE", said))
+    assert re.search(r"\] SUCCESS", said), said + done.stderr
+    assert failed == ELSEWHERE.get(scenario, set()), said + done.stderr
+    assert done.returncode == (1 if failed else 0), said + done.stderr
