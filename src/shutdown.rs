@@ -46,7 +46,8 @@ impl Tasks {
         name: &'static str,
         task: T,
     ) -> impl Future<Output = ()> + use<T> {
-        let task = self.over.clone().run_until_cancelled_owned(task);
+        // Boxed, because each layer around a future may hold it twice, and a session's is large.
+        let task = self.over.clone().run_until_cancelled_owned(Box::pin(task));
         async { task.await.unwrap_or_default() }.instrument(info_span!("task", name))
     }
 

@@ -167,8 +167,7 @@ impl Server {
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         // Of messages, of jobs and of envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
-        // Several pools, because a connection is served by the thread that made it: the writers' never wait for a thread
-        // that is busy with requests.
+        // Several pools: a connection is served by the thread that made it, and writers never wait for one busy with requests.
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
         let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS);
         let messages = db::writers_pool(database.clone(), writers);
@@ -196,6 +195,7 @@ impl Server {
             quotas: Arc::new(Quotas::new(config.post.quotas)),
             webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
             rulebook: Arc::default(),
+            envelope_keys: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));

@@ -68,11 +68,23 @@ impl<'de> Visitor<'de> for Reader {
         let mut read = Map::new();
         while let Some((name, Unambiguous(value))) = members.next_entry::<String, Unambiguous>()? {
             if read.insert(name.clone(), value).is_some() {
-                return Err(A::Error::custom(format!("`{name}` is there twice")));
+                return Err(A::Error::custom(format!("`{}` is there twice", shown(&name))));
             }
         }
         Ok(Value::Object(read))
     }
+}
+
+/// Letters of a name that an error repeats: it may be as long as everything that was sent.
+const SHOWN: usize = 60;
+
+fn shown(name: &str) -> String {
+    let mut letters = name.chars();
+    let mut shown: String = letters.by_ref().take(SHOWN).collect();
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// A SHA-256 digest.

@@ -45,6 +45,13 @@ pub fn judge_minutely(per_minute: u32, full_at: u64, now: u64) -> Verdict {
     paced(60 * SECOND, per_minute, per_minute, full_at, now)
 }
 
+/// What is spent once so many more came in, whether or not there was room for them: what is over is waited for.
+#[must_use]
+pub fn spend_minutely(per_minute: u32, full_at: u64, many: u32, now: u64) -> u64 {
+    let interval = (60 * SECOND).div_ceil(u64::from(per_minute.max(1)));
+    full_at.max(now).saturating_add(interval.saturating_mul(u64::from(many)))
+}
+
 fn paced(span: u64, most: u32, burst: u32, full_at: u64, now: u64) -> Verdict {
     // Rounded up: an allowance is a maximum, and a shorter interval would let a little more pass.
     let interval = span.div_ceil(u64::from(most.max(1)));

@@ -2,23 +2,21 @@
 //! `entente.server.info`. Everything here is about what the caller may see anyway; what it may not is not there.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use entente_core::envelopes::letters::{Letter, failure};
 use entente_core::envelopes::policy::RULES;
 use entente_core::envelopes::purposes::{CORE, in_space};
 use entente_core::envelopes::schemas::{PROTOCOL, SCHEMA_BYTES, SCHEMAS, Schema, Subject};
-use entente_core::envelopes::{
-    ENVELOPE_BYTES, Envelope, EnvelopeType, Priority, VERSION, hash, is_bus, members,
-};
+use entente_core::envelopes::{ENVELOPE_BYTES, Envelope, EnvelopeType, Priority, VERSION, hash, is_bus};
 use entente_core::limits::{JSON_DEPTH, TEXT_BYTES};
 use entente_core::refusal::FieldError;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::envelopes::{self, Kept};
-use super::refutations::{self, Refutation};
+use super::refutations::Refutation;
 use super::{Caller, Ctx, Outcome, rulebook};
 use crate::db::migrate;
 
@@ -47,15 +45,19 @@ pub struct Answer {
     pub payload: Value,
     /// What others have to hear of it, to be handed in with the task.
     pub notices: Vec<Envelope>,
+    /// What the task rejects, to be kept with it.
+    pub refutation: Option<Refutation>,
+    /// Whether it repeats what is kept: then it is not kept itself.
+    pub repeats: bool,
 }
 
 impl Answer {
     fn result(payload: Value) -> Self {
-        Self { kind: EnvelopeType::Result, payload, notices: Vec::new() }
+        Self { kind: EnvelopeType::Result, payload, notices: Vec::new(), refutation: None, repeats: false }
     }
 
     fn error(code: &str, message: &str) -> Self {
-        Self { kind: EnvelopeType::Error, payload: failure(code, message, false), notices: Vec::new() }
+        Self { kind: EnvelopeType::Error, ..Self::result(failure(code, message, false)) }
     }
 }
 
@@ -67,7 +69,7 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
     let purpose = asked.purpose.as_str();
     let payload = asked.payload();
     if let Some(schema) = own(purpose) {
-        let faults = schema.faults(payload);
+        let faults = rulebook::check(ctx, schema, payload, Schema::faults).await?;
         if !faults.is_empty() {
             let mut answer = Answer::error(
                 "E_INVALID_PAYLOAD",
@@ -91,7 +93,7 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
             let intents: Vec<&str> = answered.filter(|intent| in_space(intent, space)).collect();
             Answer::result(json!({ "intents": intents }))
         }
-        "aee.context.fetch" => fetch(ctx, caller, payload).await?,
+        "aee.context.fetch" => fetch(ctx, asked).await?,
         "aee.context.refute" => refute(ctx, caller, entity, asked).await?,
         "aee.validate.payload" => validate(ctx, payload).await?,
         INFO => Answer::result(json!({
@@ -111,11 +113,13 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
 }
 
 /// The schema of the tasks of one of the protocol's own intents.
-fn own(purpose: &str) -> Option<&'static Schema> {
-    static OWN: OnceLock<HashMap<&str, Schema>> = OnceLock::new();
+fn own(purpose: &str) -> Option<&'static Arc<Schema>> {
+    static OWN: OnceLock<HashMap<&str, Arc<Schema>>> = OnceLock::new();
     let read = || {
         let tasks = PROTOCOL.iter().filter(|(_, kind, _)| *kind == EnvelopeType::Task);
-        tasks.filter_map(|(purpose, _, text)| Some((*purpose, Schema::read(text.as_bytes()).ok()?))).collect()
+        tasks
+            .filter_map(|(purpose, _, text)| Some((*purpose, Arc::new(Schema::read(text.as_bytes()).ok()?))))
+            .collect()
     };
     OWN.get_or_init(read).get(purpose)
 }
@@ -155,25 +159,36 @@ pub async fn health(ctx: &Ctx) -> Value {
     })
 }
 
-/// An envelope by its id, if the caller is a party to it.
-async fn fetch(ctx: &Ctx, caller: &Caller, payload: &Value) -> Outcome<Answer> {
-    let text = |member: &str| payload.get(member).and_then(Value::as_str);
+/// An envelope by its id, if whoever asks is a party to it.
+async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
+    let text = |member: &str| asked.payload().get(member).and_then(Value::as_str);
     let id = text("id").unwrap_or_default();
     let locator = format!("store://envelopes/{id}");
     let missing = Answer::result(json!({ "found": false }));
-    let Some(seen) = seen(ctx, caller, id).await? else { return Ok(missing) };
+    let Some(seen) = seen(ctx, asked, id).await? else { return Ok(missing) };
     if text("corr").is_some_and(|corr| corr != seen.corr) || text("locator").is_some_and(|at| at != locator) {
         return Ok(missing);
     }
-    let members = members(seen.body.as_bytes())?;
+    // Without the limits of the door: what is kept is handed out, however large it has become.
+    let members: Map<String, Value> = serde_json::from_str(&seen.body)?;
     let hash = hash(&members);
     if text("hash").is_some_and(|given| given != hash) {
         let message = "The envelope is there, and its hash is another one. Do not rely on the reference.";
         return Ok(Answer::error("E_HASH_MISMATCH", message));
     }
-    Ok(Answer::result(
-        json!({ "found": true, "id": id, "locator": locator, "hash": hash, "envelope": members }),
-    ))
+    let found = json!({ "found": true, "id": id, "locator": locator, "hash": hash, "envelope": members });
+    Ok(Answer { repeats: true, ..Answer::result(found) })
+}
+
+/// What is said of an envelope that no other one can carry.
+pub(super) fn without_envelope(mut payload: Value) -> Value {
+    if let Value::Object(members) = &mut payload {
+        members.remove("envelope");
+        let read =
+            "It and what is around it are more than one envelope may be: GET /api/v1/aee/envelopes/{id}.";
+        members.insert("omitted".to_owned(), json!({ "member": "envelope", "message": read }));
+    }
+    payload
 }
 
 async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> Outcome<Answer> {
@@ -183,18 +198,17 @@ async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> O
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
         return Ok(Answer::error("E_INVALID_PAYLOAD", &message));
     }
-    let Some(seen) = seen(ctx, caller, id).await? else {
+    let Some(seen) = seen(ctx, asked, id).await? else {
         return Ok(Answer::result(json!({ "acknowledged": false })));
     };
-    let mut connection = ctx.pool.acquire().await?;
     let refutation = Refutation {
         envelope_id: id.to_owned(),
         entity: asked.sender.clone(),
         reason: reason.to_owned(),
         at: ctx.now(),
     };
-    refutations::keep(&mut connection, &refutation).await?;
-    let mut answer = Answer::result(json!({ "acknowledged": true }));
+    let acknowledged = Answer::result(json!({ "acknowledged": true }));
+    let mut answer = Answer { refutation: Some(refutation), ..acknowledged };
     if seen.sender == entity || seen.sender == asked.sender || is_bus(&seen.sender) {
         return Ok(answer);
     }
@@ -222,7 +236,7 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     let purpose = text("intent").unwrap_or_default();
     let given = payload.get("payload_to_validate").unwrap_or(&Value::Null);
     let book = rulebook::latest(ctx).await?;
-    let errors = match book.faults(purpose, kind, given) {
+    let errors = match book.faults(ctx, purpose, kind, given).await? {
         Some(faults) => described(&faults),
         None => json!([{
             "path": "", "type": "no_schema",
@@ -232,8 +246,9 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     Ok(Answer::result(json!({ "valid": errors == json!([]), "errors": errors })))
 }
 
-/// An envelope, if the caller is a party to it.
-async fn seen(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Option<Kept>> {
+/// An envelope, if the sender of a task is a party to it: not whoever handed the task in, who may pass on what others have
+/// signed, or speak for many.
+async fn seen(ctx: &Ctx, asked: &Envelope, id: &str) -> Outcome<Option<Kept>> {
     let mut connection = ctx.pool.acquire().await?;
-    envelopes::seen_by(&mut connection, caller, id).await
+    envelopes::seen_by(&mut connection, |entity| entity == asked.sender, id).await
 }

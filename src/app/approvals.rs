@@ -6,11 +6,12 @@
 
 use std::collections::HashSet;
 
+use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
 use entente_core::envelopes::pairing::{Pair, PairStatus};
 use entente_core::envelopes::receipt::{ReceiptStatus, Voucher};
-use entente_core::envelopes::{EnvelopeType, is_bus, letters, policy, read, signing};
+use entente_core::envelopes::{EnvelopeType, is_bus, letters, read, signing};
 use entente_core::keys::Scope;
 use entente_core::limits::TEXT_BYTES;
 use entente_core::refusal::{Code, Refusal};
@@ -20,7 +21,7 @@ use super::envelopes::{self, Kept};
 use super::mailboxes::{self, Item};
 use super::post::{self, Parcel, Put, Way};
 use super::rulebook::{self, Rulebook};
-use super::{Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
+use super::{AppError, Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
 
 /// A task that waits.
 #[derive(Debug, Clone)]
@@ -61,6 +62,9 @@ pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
     };
     if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
         parcel.way = Way::Hold;
+        // What nobody decides about ends some day too (AEE §11.6).
+        let most = TimeDelta::from_std(ctx.settings.post.max_timeout).unwrap_or(TimeDelta::MAX);
+        parcel.deadline = parcel.deadline.or_else(|| ctx.now().checked_add_signed(most));
     }
     Ok(())
 }
@@ -69,22 +73,36 @@ fn require_person(ctx: &Ctx, caller: &Caller) -> Result<(), Refusal> {
     law::require_person(caller.principal(), caller.grant.kind, ctx.settings.post.approver.as_deref())
 }
 
-/// The tasks that wait for somebody like the caller, the oldest first: not its own.
+/// The tasks that wait for somebody like the caller, not its own: one of each principal, the oldest first, then a second of
+/// each, and so on, so that nobody's flood hides what others ask for. `after`: from there on, a task that was in the list.
 ///
 /// # Errors
 /// The caller is none whom anybody would ask.
-pub async fn waiting(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Waiting>> {
+pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Waiting>> {
     caller.require(Scope::MailRead)?;
     require_person(ctx, caller)?;
     let mut conn = ctx.pool.acquire().await?;
     let ids = sqlx::query_scalar!(
         "-- approvals::waiting
-         SELECT p.task_id FROM aee_pairs p JOIN aee_envelopes e ON e.id = p.task_id
-         WHERE p.status = 'held' AND (p.deadline IS NULL OR p.deadline > $1)
-           AND e.sender <> $2 AND e.principal_id IS DISTINCT FROM $2
-         GROUP BY p.created_at, p.task_id ORDER BY p.created_at, p.task_id LIMIT $3",
+         WITH waiting AS (
+             SELECT DISTINCT p.task_id, p.created_at, coalesce(e.principal_id, e.sender) AS who
+             FROM aee_pairs p JOIN aee_envelopes e ON e.id = p.task_id
+             WHERE p.status = 'held' AND (p.deadline IS NULL OR p.deadline > $1)
+               AND e.sender <> $2 AND e.principal_id IS DISTINCT FROM $2),
+         turns AS (
+             SELECT task_id, created_at, row_number() OVER (PARTITION BY who ORDER BY created_at, task_id) AS turn
+             FROM waiting),
+         place AS (
+             SELECT a.id AS task_id, a.received_at AS created_at, (
+                 SELECT count(*) + 1 FROM waiting w WHERE w.who = coalesce(a.principal_id, a.sender)
+                   AND (w.created_at, w.task_id) < (a.received_at, a.id)) AS turn
+             FROM aee_envelopes a WHERE a.id = $3)
+         SELECT t.task_id FROM turns t LEFT JOIN place p ON true
+         WHERE p.task_id IS NULL OR (t.turn, t.created_at, t.task_id) > (p.turn, p.created_at, p.task_id)
+         ORDER BY t.turn, t.created_at, t.task_id LIMIT $4",
         ctx.now(),
         caller.principal(),
+        after,
         i64::from(limit)
     )
     .fetch_all(&mut *conn)
@@ -145,7 +163,7 @@ pub async fn decide(
     };
     tx.commit().await?;
     put.announce(ctx);
-    let delivered = if decision == Decision::Approve { held.len() } else { 0 };
+    let delivered = if decision == Decision::Approve { put.touched.len() } else { 0 };
     tracing::info!(target: "entente::aee", id = ?id, decided_by = by, ?decision, "a task was decided about");
     Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
 }
@@ -160,15 +178,22 @@ async fn hand_out(
     now: Timestamp,
 ) -> Outcome<Put> {
     let envelope = read(task.body.as_bytes())?;
+    rulebook::hold(conn).await?;
+    if rulebook::version(conn).await? != book.version {
+        return Err(AppError::Overtaken);
+    }
     if let Some(kid) = task.receipt.verified.kid.clone() {
         let key = (task.sender.clone(), kid);
         if !envelope_keys::still_in_force(conn, std::slice::from_ref(&key), now).await?.contains(&key) {
             return Err(signing::wrong().into());
         }
     }
-    let passage = policy::judge(&book.rules, &envelope, task.receipt.verified.by == Voucher::Sig)?;
+    let signed = task.receipt.verified.by == Voucher::Sig;
+    let link = (task.sender.as_str(), task.recipient.as_str());
+    let passage = post::passage(ctx, book, link, &task.purpose, signed)?;
+    let whole = (&envelope, &task.receipt);
     if !passage.redact.is_empty() {
-        let made = redactions::stand_in(ctx, &envelope, &task.receipt, &passage.redact, now)?;
+        let made = redactions::stand_in(ctx, whole, &task.recipient, &passage.redact, now)?;
         let mut put = post::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
         return match put.answers.pop() {
             Some(Err(refused)) => Err(refused),
@@ -177,16 +202,30 @@ async fn hand_out(
     }
     let respondents: Vec<&str> = held.iter().map(|pair| pair.respondent.as_str()).collect();
     let ends = mailboxes::lock(conn, &mut HashSet::new(), &respondents, now).await?;
-    let effective = task.receipt.effective_priority;
-    let item = |entity: &&str| {
-        let end = ends.get(*entity).copied().unwrap_or_default();
-        Item::new(entity, end + 1, &task.id, effective, now)
-    };
-    let items: Vec<Item> = respondents.iter().map(item).collect();
+    let (mut items, mut made) = (Vec::new(), Vec::new());
+    for entity in respondents {
+        // Of a channel, the rules for each who listens; the pair of whom they bar waits until its time is over.
+        let link = (task.sender.as_str(), entity);
+        let Ok(passage) = post::passage(ctx, book, link, &task.purpose, signed) else { continue };
+        if passage.redact.is_empty() {
+            let end = ends.get(entity).copied().unwrap_or_default();
+            let effective = passage.believed(task.receipt.effective_priority);
+            items.push(Item::new(entity, end + 1, &task.id, effective, now));
+        } else {
+            made.push(redactions::stand_in(ctx, whole, entity, &passage.redact, now)?);
+        }
+    }
     mailboxes::put(conn, &items).await?;
     let pushed = post::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
-    let touched = respondents.into_iter().map(str::to_owned).collect();
-    Ok(Put { answers: Vec::new(), touched, pushed })
+    let put = post::put(ctx, conn, &mut HashSet::new(), &made, now).await?;
+    if envelope.is_broadcast() {
+        envelopes::agreed(conn, &task.id).await?;
+    }
+    let own = items.into_iter().map(|item| item.entity);
+    let mut noted = put.noted;
+    noted.push(("handed out", envelope));
+    let touched = own.chain(put.touched).collect();
+    Ok(Put { answers: Vec::new(), touched, pushed: pushed || put.pushed, noted })
 }
 
 /// The gateway's own error to who asked.

@@ -9,6 +9,7 @@
 mod answers;
 mod carrying;
 mod exports;
+mod finds;
 mod jobs;
 mod mirrors;
 mod rows;

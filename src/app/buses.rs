@@ -15,7 +15,10 @@ use super::{Caller, Ctx, Outcome, mailboxes, not_found};
 const PER_ENTITY: i64 = 1_000;
 
 /// Those who listen to one channel at the most: what is sent to it is put into each one's mailbox.
-const PER_BUS: i64 = 10_000;
+const PER_BUS: i64 = 1_000;
+
+/// Of those, what one principal has subscribed at the most, unless it is an admin: it leaves room for others.
+const PER_PRINCIPAL: i64 = 250;
 
 /// Somebody who listens.
 #[derive(Debug, Clone)]
@@ -49,19 +52,11 @@ pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> O
     let now = ctx.now();
     let mut tx = ctx.pool.begin().await?;
     mailboxes::open_row(&mut tx, entity, caller.principal(), now).await?;
-    let counts = sqlx::query!(
-        r#"-- aee_subscriptions::count
-         SELECT (SELECT count(*) FROM aee_subscriptions WHERE entity = $1) AS "own!",
-                (SELECT count(*) FROM aee_subscriptions WHERE bus = $2) AS "all!""#,
-        entity,
-        bus
-    )
-    .fetch_one(&mut *tx)
-    .await?;
-    if counts.own >= PER_ENTITY || counts.all >= PER_BUS {
-        let message = "There are too many subscriptions of this entity or of this channel. End one first.";
-        return Err(Refusal::new(Code::Unprocessable, message).into());
+    if let Some(created_at) = since(&mut tx, bus, entity).await? {
+        tx.commit().await?;
+        return Ok(Listening { bus: bus.to_owned(), entity: entity.to_owned(), created_at });
     }
+    require_room(&mut tx, caller, bus, entity).await?;
     sqlx::query!(
         "-- aee_subscriptions::insert
          INSERT INTO aee_subscriptions (bus, entity, created_by, created_at) VALUES ($1, $2, $3, $4)
@@ -73,15 +68,42 @@ pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> O
     )
     .execute(&mut *tx)
     .await?;
+    let created_at = since(&mut tx, bus, entity).await?.unwrap_or(now);
+    tx.commit().await?;
+    Ok(Listening { bus: bus.to_owned(), entity: entity.to_owned(), created_at })
+}
+
+/// Since when an entity listens to a channel, if it does.
+async fn since(conn: &mut PgConnection, bus: &str, entity: &str) -> Outcome<Option<Timestamp>> {
     let since = sqlx::query_scalar!(
         "-- aee_subscriptions::since\n SELECT created_at FROM aee_subscriptions WHERE bus = $1 AND entity = $2",
         bus,
         entity
+    );
+    Ok(since.fetch_optional(conn).await?)
+}
+
+async fn require_room(conn: &mut PgConnection, caller: &Caller, bus: &str, entity: &str) -> Outcome<()> {
+    let counts = sqlx::query!(
+        r#"-- aee_subscriptions::count
+         SELECT (SELECT count(*) FROM aee_subscriptions WHERE entity = $1) AS "own!", count(*) AS "all!",
+                count(*) FILTER (WHERE created_by = $3) AS "principals!"
+         FROM aee_subscriptions WHERE bus = $2"#,
+        entity,
+        bus,
+        caller.principal()
     )
-    .fetch_one(&mut *tx)
+    .fetch_one(conn)
     .await?;
-    tx.commit().await?;
-    Ok(Listening { bus: bus.to_owned(), entity: entity.to_owned(), created_at: since })
+    let share = counts.principals >= PER_PRINCIPAL && !caller.has(Scope::Admin);
+    if counts.own < PER_ENTITY && counts.all < PER_BUS && !share {
+        return Ok(());
+    }
+    let message = format!(
+        "There are as many subscriptions as there may be: {PER_ENTITY} of one entity, {PER_BUS} of one channel, and \
+         {PER_PRINCIPAL} of those by one principal that is no admin. End one first."
+    );
+    Err(Refusal::new(Code::Unprocessable, message).into())
 }
 
 /// Has an entity listen no more.
@@ -118,6 +140,18 @@ pub async fn of(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Vec<Listeni
     .fetch_all(&ctx.pool)
     .await?;
     Ok(rows)
+}
+
+/// How many listen to each of these channels; those whom nobody listens to are left out.
+pub(crate) async fn sizes(conn: &mut PgConnection, buses: &[&str]) -> Outcome<HashMap<String, usize>> {
+    let rows = sqlx::query!(
+        r#"-- aee_subscriptions::sizes
+         SELECT bus, count(*) AS "size!" FROM aee_subscriptions WHERE bus = ANY($1) GROUP BY bus"#,
+        buses as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.bus, usize::try_from(row.size).unwrap_or_default())).collect())
 }
 
 /// Who listens to these channels.

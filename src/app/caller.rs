@@ -343,11 +343,26 @@ impl Caller {
         if name == self.agent || free { Ok(name.to_owned()) } else { Err(may_not_act_as(key, name)) }
     }
 
+    /// The names that the caller may speak under, as patterns of SQL's `LIKE`: to ask the database for what
+    /// [`Self::speaker`] lets pass.
+    #[must_use]
+    pub(crate) fn names(&self) -> Vec<String> {
+        let key = &self.grant.key;
+        let globs = key.act_as.iter().filter(|glob| !self.named || *glob == "*");
+        let own = std::iter::once(&self.agent).chain((!self.named).then_some(&key.principal_id));
+        own.map(|name| like(name)).chain(globs.map(|glob| like(glob).replace('*', "%"))).collect()
+    }
+
     /// Whether the key reads messages on behalf of every agent (contract 1.6; never in strict mode).
     #[must_use]
     pub fn sees_all(&self, strict: bool) -> bool {
         !strict && self.grant.key.any_agent()
     }
+}
+
+/// A name as a pattern of SQL's `LIKE` that is like nothing else.
+fn like(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
 /// What opens nothing, whatever the reason. The text is the one that clients of the reference server know (contract 3.2).

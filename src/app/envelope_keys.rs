@@ -2,7 +2,8 @@
 //! `aee_keys`. What happens to a key is on the house's line. Not an API key (`keys.rs`) and not an agent's identity
 //! (`identities.rs`): an entity has as many as it needs, each under its own name.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use entente_core::clock::Timestamp;
 use entente_core::envelope_keys::{self as law, Ask, EnvelopeKey, Registered, Shared};
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, rulebook, unknown};
 
 /// What came of a registration.
 #[derive(Debug)]
@@ -78,10 +79,13 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str)
     let known = find(&mut tx, &entity, kid).await?.ok_or_else(|| not_found("key"))?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let Some(revoked) = law::revoke(&known, line.now()) else { return Ok(known) };
+    // What it signed and is being committed is waited for; what comes later finds it revoked.
+    rulebook::change(&mut tx).await?;
     end(&mut tx, &revoked).await?;
     line.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, told(&revoked)));
     line.save(&mut tx).await?;
     tx.commit().await?;
+    ctx.envelope_keys.forget(&entity, kid);
     ctx.feed.news(IntentId::HOUSE);
     Ok(revoked)
 }
@@ -97,16 +101,48 @@ pub async fn list(ctx: &Ctx, caller: &Caller, entity: Option<&str>) -> Outcome<V
     all(&mut connection, &entity).await
 }
 
-/// Verifies an envelope's signature by the key of its sender that the signature names. Nothing is remembered of keys here,
-/// so that none outlives its revocation.
+/// Keys that are remembered at the most.
+const REMEMBERED: usize = 10_000;
+
+/// Keys that have signed something lately, by entity and `kid`. What a key is never changes; whether it still counts is asked
+/// in the commit ([`still_in_force`]), so that none outlives its revocation.
+#[derive(Debug, Default)]
+pub struct Ring(RwLock<HashMap<String, HashMap<String, Arc<EnvelopeKey>>>>);
+
+impl Ring {
+    fn recall(&self, entity: &str, kid: &str) -> Option<Arc<EnvelopeKey>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(entity)?.get(kid).cloned()
+    }
+
+    fn remember(&self, key: EnvelopeKey) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.values().map(HashMap::len).sum::<usize>() >= REMEMBERED {
+            known.clear();
+        }
+        known.entry(key.entity.clone()).or_default().insert(key.kid.clone(), Arc::new(key));
+    }
+
+    fn forget(&self, entity: &str, kid: &str) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.get_mut(entity).map(|keys| keys.remove(kid));
+    }
+}
+
+/// Verifies an envelope's signature by the key of its sender that the signature names.
 ///
 /// # Errors
 /// [`Code::BadSignature`], whatever is wrong with the key; what the law says of what cannot be bound.
 pub async fn verify(ctx: &Ctx, envelope: &Envelope, sig: &Sig) -> Outcome<()> {
+    if let Some(known) = ctx.envelope_keys.recall(&envelope.sender, &sig.kid) {
+        return Ok(law::verify(Some(&known), envelope, sig, ctx.now())?);
+    }
     let mut connection = ctx.pool.acquire().await?;
     let known = find(&mut connection, &envelope.sender, &sig.kid).await?;
     drop(connection);
-    Ok(law::verify(known.as_ref(), envelope, sig, ctx.now())?)
+    law::verify(known.as_ref(), envelope, sig, ctx.now())?;
+    // One that nothing was verified by yet may be anybody's invention.
+    known.into_iter().for_each(|key| ctx.envelope_keys.remember(key));
+    Ok(())
 }
 
 /// Those of these keys, by entity and `kid`, that count at this moment: what was verified before the transaction counts

@@ -14,7 +14,7 @@ use entente_core::limits::NAME_BYTES;
 use entente_core::refusal::{Code, Refusal};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::rows::{Item, find, forget, holders, lock, moved, open_row, put, take_out};
+pub(crate) use self::rows::{Item, find, forget, held_by, holders, lock, moved, open_row, put, take_out};
 use self::rows::{after, lock_rows, mark, next};
 use super::envelopes::{Kept, speaks_for};
 use super::{Caller, Ctx, Outcome, not_found};
@@ -100,6 +100,22 @@ pub async fn read(
     Ok((mailbox, letters))
 }
 
+/// What lies in a mailbox after a number and was not taken out, the earlier first.
+///
+/// # Errors
+/// It is not the caller's.
+pub async fn waiting(
+    ctx: &Ctx,
+    caller: &Caller,
+    entity: &str,
+    from: i64,
+    limit: u32,
+) -> Outcome<Vec<Letter>> {
+    caller.require(Scope::MailRead)?;
+    require(caller, entity)?;
+    after(&mut *ctx.pool.acquire().await?, entity, from, limit, false).await
+}
+
 /// As [`read`]; when there is nothing, waits until there is, or the time is over.
 ///
 /// # Errors
@@ -157,7 +173,8 @@ pub async fn ack(ctx: &Ctx, caller: &Caller, entity: &str, ack: &Ack) -> Outcome
     };
     if highest.is_some_and(|seq| seq > last) {
         let message = format!("The mailbox goes up to {last} so far. Take out what you were handed.");
-        return Err(Refusal::field(Code::Unprocessable, "up_to", "range", message).into());
+        let named = if matches!(ack, Ack::UpTo(_)) { "up_to" } else { "seqs" };
+        return Err(Refusal::field(Code::Unprocessable, named, "range", message).into());
     }
     mark(&mut tx, entity, ack, now).await?;
     let mailbox = find(&mut tx, entity).await?;

@@ -156,6 +156,8 @@ pub struct Ctx {
     pub provisioners: Arc<Provisioners>,
     /// What is remembered of the rules and schemas of envelopes.
     pub rulebook: Arc<rulebook::Shelf>,
+    /// The keys that have signed envelopes lately.
+    pub envelope_keys: Arc<envelope_keys::Ring>,
 }
 
 /// Why a deed was not done.
@@ -167,6 +169,9 @@ pub enum AppError {
     /// The database cannot be reached, or the server is stopping. Nothing is known to have been done.
     #[error("unavailable: {0}")]
     Unavailable(String),
+    /// What it was judged by has changed before it was committed. Nothing was done; it is to be judged anew.
+    #[error("what this was judged by has just changed")]
+    Overtaken,
     /// What is stored is not what the law can have stored.
     #[error("inconsistent data: {0}")]
     Inconsistent(String),
@@ -327,6 +332,11 @@ pub(crate) fn lock_key(intent: IntentId) -> i64 {
 /// Does work that takes a core for a while where nobody else waits for that.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
+}
+
+/// Whether a transaction lost to another one and can be tried again at once, unlike when the database is away.
+pub(crate) fn is_rolled_back(why: &str) -> bool {
+    why.contains("deadlock detected")
 }
 
 /// What a missing row means to the caller.

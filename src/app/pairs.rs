@@ -1,7 +1,7 @@
 //! Pairs: a task and one who is to answer it (AEE §4). Table `aee_pairs`. When an answer counts is
 //! `entente_core::envelopes::pairing`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::Decided;
@@ -10,7 +10,7 @@ use entente_core::envelopes::{EnvelopeType, Priority, letters};
 use sqlx::PgConnection;
 
 use super::post::{self, Parcel};
-use super::{AppError, Ctx, Outcome};
+use super::{AppError, Ctx, Outcome, unknown};
 
 struct Row {
     task_id: String,
@@ -211,13 +211,13 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if done == 0 {
         return Ok(0);
     }
-    let mut parcels = Vec::with_capacity(due.len());
-    for row in due {
-        // What the gateway asked on behalf of somebody has their own pair.
-        if row.asker != ctx.settings.post.entity {
-            parcels.push(notice(ctx, &mut tx, &row.pair()?, now).await?);
-        }
-    }
+    // What the gateway asked on behalf of somebody has their own pair.
+    let due = due.into_iter().filter(|row| row.asker != ctx.settings.post.entity);
+    let due = due.map(Row::pair).collect::<Outcome<Vec<Pair>>>()?;
+    let tasks: BTreeSet<&str> = due.iter().map(|pair| pair.task_id.as_str()).collect();
+    let tasks = headings(&mut tx, &tasks.into_iter().collect::<Vec<_>>()).await?;
+    let notices = due.iter().map(|pair| notice(ctx, tasks.get(&pair.task_id), pair, now));
+    let parcels = notices.collect::<Outcome<Vec<Parcel>>>()?;
     let put = post::put(ctx, &mut tx, &mut HashSet::new(), &parcels, now).await?;
     tx.commit().await?;
     put.announce(ctx);
@@ -228,18 +228,29 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(done)
 }
 
+/// What these tasks are about, and the priority that each was handed out by.
+async fn headings(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<HashMap<String, (String, Priority)>> {
+    let rows = sqlx::query!(
+        "-- aee_pairs::headings\n SELECT id, purpose, effective_priority FROM aee_envelopes WHERE id = ANY($1)",
+        tasks as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    let read = |word: &str| Priority::parse(word).ok_or_else(|| unknown("priority", word));
+    rows.into_iter().map(|row| Ok((row.id, (row.purpose, read(&row.effective_priority)?)))).collect()
+}
+
 /// The gateway's own error to who asked.
-async fn notice(ctx: &Ctx, conn: &mut PgConnection, pair: &Pair, now: Timestamp) -> Outcome<Parcel> {
-    let task = super::envelopes::load(conn, &pair.task_id).await?;
+fn notice(ctx: &Ctx, task: Option<&(String, Priority)>, pair: &Pair, now: Timestamp) -> Outcome<Parcel> {
     let message = format!("`{}` did not answer in time. Ask again, or somebody else.", pair.respondent);
     let letter = letters::Letter {
         kind: EnvelopeType::Error,
         sender: &ctx.settings.post.entity,
         recipient: &pair.asker,
-        purpose: task.as_ref().map_or("entente.post.timeout", |task| &task.purpose),
+        purpose: task.map_or("entente.post.timeout", |(purpose, _)| purpose),
         corr: &pair.corr,
         reply_to: Some(&pair.task_id),
-        priority: task.as_ref().map_or(Priority::Normal, |task| task.receipt.effective_priority),
+        priority: task.map_or(Priority::Normal, |(_, effective)| *effective),
         payload: letters::failure("E_TIMEOUT", &message, true),
         trace: None,
     };

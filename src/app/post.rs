@@ -3,9 +3,11 @@
 //! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
 
 mod batch;
+mod desk;
+mod links;
 mod push;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -15,12 +17,15 @@ use entente_core::envelopes::purposes::Pattern;
 use entente_core::envelopes::quotas::Rates;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::window::Window;
-use entente_core::envelopes::{Envelope, Priority, Warning};
+use entente_core::envelopes::{Envelope, Priority, Warning, hash, read};
+use entente_core::refusal::Refusal;
 
-pub(crate) use self::batch::put;
+pub(crate) use self::batch::{put, put_beside};
+pub(crate) use self::links::passage;
 pub(crate) use self::push::push;
 use super::envelopes::note;
-use super::{AppError, Ctx, Outcome};
+use super::refutations::Refutation;
+use super::{AppError, Ctx, Outcome, buses, is_rolled_back};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -102,6 +107,14 @@ pub struct Parcel {
     pub way: Way,
     /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
     pub made: Option<Box<Parcel>>,
+    /// What it rejects, which counts once it is taken in.
+    pub refutation: Option<Refutation>,
+    /// The version of the rulebook that it was judged by; none for what is judged by nobody's rules.
+    pub judged: Option<i64>,
+    /// SHA-256 of the text it came in.
+    pub digest: Digest,
+    /// What references name it by.
+    pub hash: String,
 }
 
 /// An envelope that the gateway made another one from.
@@ -111,6 +124,8 @@ pub struct Original {
     pub id: String,
     /// Who sent it.
     pub sender: String,
+    /// Whether it was signed.
+    pub signed: bool,
     /// Whether it was taken in before; else it is in the same batch, and what was made from it falls if it is refused.
     pub kept: bool,
 }
@@ -118,7 +133,8 @@ pub struct Original {
 impl Original {
     /// One that is taken in with what was made from it.
     pub(crate) fn of(envelope: &Envelope) -> Self {
-        Self { id: envelope.id.clone(), sender: envelope.sender.clone(), kept: false }
+        let signed = envelope.sig().is_some();
+        Self { id: envelope.id.clone(), sender: envelope.sender.clone(), signed, kept: false }
     }
 }
 
@@ -142,6 +158,9 @@ impl Parcel {
         let warnings = envelope.warnings.clone();
         Ok(Self {
             effective: envelope.priority,
+            digest: sha256(&body),
+            hash: hash(&envelope.members),
+            judged: None,
             body,
             principal: None,
             verified: Verified { by: Voucher::Gateway, kid: None },
@@ -150,8 +169,20 @@ impl Parcel {
             original: None,
             way: Way::Deliver,
             made: None,
+            refutation: None,
             envelope,
         })
+    }
+
+    /// As [`Self::own`], of a letter that repeats what others have written: what is more than anybody may send is
+    /// refused, because whoever gets it may be as strict as this server.
+    pub(crate) fn repeating(envelope: Envelope) -> Outcome<Self> {
+        let parcel = Self::own(envelope)?;
+        read(parcel.body.as_bytes()).map_err(|refusal| {
+            let message = format!("With what the gateway adds when it hands this on: {}", refusal.message);
+            Refusal { message, ..refusal }
+        })?;
+        Ok(parcel)
     }
 
     /// Who says what it says: of what the gateway made from an envelope, that one's sender.
@@ -159,9 +190,9 @@ impl Parcel {
         self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
     }
 
-    /// SHA-256 of the text it came in.
-    pub(crate) fn digest(&self) -> Digest {
-        sha256(&self.body)
+    /// Whether what it says was signed by who says it.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.original.as_ref().map_or(self.verified.by == Voucher::Sig, |original| original.signed)
     }
 }
 
@@ -185,18 +216,42 @@ impl Deed for Posting {
         if known.len() > REMEMBERED {
             known.clear();
         }
+        let fans = match fans(&self.ctx, &bundles).await {
+            Ok(fans) => fans,
+            // Nothing was begun.
+            Err(failure) => {
+                return bundles.iter().map(|_| Err(AppError::Unavailable(failure.to_string()))).collect();
+            }
+        };
+        let (mut answers, mut rest) = (Vec::with_capacity(bundles.len()), bundles.as_slice());
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(stretch(rest, &fans));
+            answers.extend(self.some(known, some).await);
+            rest = later;
+        }
+        answers
+    }
+}
+
+impl Posting {
+    /// Takes in so many as one transaction may deliver.
+    async fn some(&self, known: &mut Known, bundles: &[Vec<Parcel>]) -> Vec<Outcome<Receipt>> {
         let sizes: Vec<usize> = bundles.iter().map(Vec::len).collect();
-        let parcels = bundles.concat();
+        let parcels: Vec<&Parcel> = bundles.iter().flatten().collect();
         match commit(&self.ctx, known, &parcels).await {
             Ok(answers) => firsts(answers, &sizes),
-            Err(AppError::Unavailable(why)) if bundles.len() == 1 => vec![Err(AppError::Unavailable(why))],
+            // Nobody knows what was done, or nothing can be: trying each again would tell those whose envelope was taken in
+            // that it had been there before.
+            Err(AppError::Unavailable(why)) if bundles.len() == 1 || !is_rolled_back(&why) => {
+                bundles.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
+            }
             Err(failure) => {
                 // More than the law foresaw, or an id that another server has just taken in. Each alone: the guilty one
                 // fails, the others do not.
                 tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
                 let mut answers = Vec::with_capacity(bundles.len());
-                for bundle in &bundles {
-                    let alone = commit(&self.ctx, known, bundle).await;
+                for bundle in bundles {
+                    let alone = commit(&self.ctx, known, &bundle.iter().collect::<Vec<_>>()).await;
                     answers.push(
                         alone.and_then(|answers| answers.into_iter().next().unwrap_or_else(|| Err(lost()))),
                     );
@@ -205,6 +260,30 @@ impl Deed for Posting {
             }
         }
     }
+}
+
+/// Into how many mailboxes one transaction delivers, unless one envelope alone goes into more: it holds all of them.
+const DELIVERIES: usize = 2_000;
+
+/// How many listen to each channel that is written to.
+async fn fans(ctx: &Ctx, bundles: &[Vec<Parcel>]) -> Outcome<HashMap<String, usize>> {
+    let all = bundles.iter().flatten().filter(|parcel| parcel.envelope.is_broadcast());
+    let buses: BTreeSet<&str> = all.map(|parcel| parcel.envelope.recipient.as_str()).collect();
+    if buses.is_empty() {
+        return Ok(HashMap::new());
+    }
+    buses::sizes(&mut *ctx.pool.acquire().await?, &buses.into_iter().collect::<Vec<_>>()).await
+}
+
+/// How many of these bundles make a transaction: one at least.
+fn stretch(bundles: &[Vec<Parcel>], fans: &HashMap<String, usize>) -> usize {
+    let mut deliveries = 0;
+    let fits = |bundle: &&Vec<Parcel>| {
+        let fan = |parcel: &Parcel| fans.get(&parcel.envelope.recipient).copied().unwrap_or(1);
+        deliveries += bundle.iter().map(fan).sum::<usize>();
+        deliveries <= DELIVERIES
+    };
+    bundles.iter().take_while(fits).count().max(1)
 }
 
 /// The answer to the first of each bundle.
@@ -221,7 +300,7 @@ fn lost() -> AppError {
     AppError::Inconsistent("an envelope got no answer".to_owned())
 }
 
-async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
+async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
     let put = match write(ctx, known, parcels).await {
         Ok(put) => put,
         Err(failure) => {
@@ -231,15 +310,10 @@ async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Vec
         }
     };
     put.announce(ctx);
-    for (parcel, answer) in parcels.iter().zip(&put.answers) {
-        if answer.is_ok() {
-            note("taken in", &parcel.envelope);
-        }
-    }
     Ok(put.answers)
 }
 
-async fn write(ctx: &Ctx, known: &mut Known, parcels: &[Parcel]) -> Outcome<Put> {
+async fn write(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Put> {
     let mut tx = ctx.pool.begin().await?;
     let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
     tx.commit().await?;
@@ -254,16 +328,21 @@ pub(crate) struct Put {
     pub touched: Vec<String>,
     /// Whether something of it is to be sent to somebody.
     pub pushed: bool,
+    /// What is written down of it (AEE §6.8), and as what.
+    pub noted: Vec<(&'static str, Envelope)>,
 }
 
 impl Put {
-    /// Wakes whoever waits at the mailboxes, and who sends. After the commit.
+    /// Wakes whoever waits at the mailboxes, and who sends, and writes down what went on. After the commit.
     pub fn announce(&self, ctx: &Ctx) {
         for entity in &self.touched {
             ctx.feed.ring(Touch::Mailbox(entity.clone()));
         }
         if self.pushed {
             ctx.webhooks.wake();
+        }
+        for (what, envelope) in &self.noted {
+            note(what, envelope);
         }
     }
 }
@@ -280,7 +359,11 @@ impl Post {
 
     /// Has envelopes kept and delivered, each with what stands or falls with it; resolves after they are committed, with
     /// the receipt of the first of each bundle. Those of one call go to one writer, in their order.
-    pub(crate) async fn hand_in(&self, bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
+    pub(crate) async fn hand_in(&self, mut bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
+        // A writer needs the text and what was read of it; the tree may be many times as large, and thousands may wait.
+        for parcel in bundles.iter_mut().flatten() {
+            parcel.envelope.members.clear();
+        }
         // Those to one recipient meet in one queue, so that writers rarely wait for each other.
         let shard = bundles.iter().flatten().next().map_or(0, |parcel| shard(&parcel.envelope.recipient));
         let answers = self.0.submit(shard, bundles).await;

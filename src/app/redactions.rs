@@ -32,34 +32,28 @@ pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outc
         effective: parcel.effective,
         deadline: parcel.deadline,
         original: Some(Original::of(envelope)),
-        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
+        ..Parcel::repeating(letter.write(ctx.now(), &*ctx.chance)?)?
     };
     parcel.way = Way::Withhold;
     parcel.made = Some(Box::new(made));
     Ok(parcel)
 }
 
-/// What is handed on instead of a task that was taken in before.
+/// What is handed on to somebody instead of a task that was taken in before.
 pub(crate) fn stand_in(
     ctx: &Ctx,
-    task: &Envelope,
-    receipt: &Receipt,
+    (task, receipt): (&Envelope, &Receipt),
+    recipient: &str,
     without: &[String],
     now: Timestamp,
 ) -> Outcome<Parcel> {
     let sender = &ctx.settings.post.entity;
-    let letter = Instead {
-        original: task,
-        sender,
-        recipient: &task.recipient,
-        reply_to: task.reply_to.as_deref(),
-        without,
-    };
+    let letter = Instead { original: task, sender, recipient, reply_to: task.reply_to.as_deref(), without };
     Ok(Parcel {
         effective: receipt.effective_priority,
         deadline: receipt.deadline,
         original: Some(Original { kept: true, ..Original::of(task) }),
-        ..Parcel::own(letter.write(now, &*ctx.chance)?)?
+        ..Parcel::repeating(letter.write(now, &*ctx.chance)?)?
     })
 }
 
@@ -98,7 +92,7 @@ pub(crate) async fn passed_back(
     let made = Parcel {
         effective: passage.believed(answer.effective),
         original: Some(Original::of(envelope)),
-        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
+        ..Parcel::repeating(letter.write(ctx.now(), &*ctx.chance)?)?
     };
     Ok(Parcel { made: Some(Box::new(made)), ..answer })
 }

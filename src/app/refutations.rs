@@ -1,6 +1,8 @@
 //! What somebody rejects of what was said to them (`aee.context.refute`, AEE §9.2). Table `aee_refutations`. A refutation
 //! changes nothing about the envelope: it is shown beside it, and its sender hears of it.
 
+use std::collections::BTreeMap;
+
 use entente_core::clock::Timestamp;
 use sqlx::PgConnection;
 
@@ -23,28 +25,37 @@ pub struct Refutation {
 ///
 /// # Errors
 /// The database.
-pub async fn of(conn: &mut PgConnection, envelopes: &[String]) -> Outcome<Vec<Refutation>> {
+pub async fn of(conn: &mut PgConnection, envelopes: &[&str]) -> Outcome<Vec<Refutation>> {
     let found = sqlx::query_as!(
         Refutation,
         "-- refutations::of
          SELECT envelope_id, entity, reason, at FROM aee_refutations WHERE envelope_id = ANY($1) ORDER BY at, entity",
-        envelopes
+        envelopes as &[&str]
     )
     .fetch_all(conn)
     .await?;
     Ok(found)
 }
 
-/// Keeps a refutation; a later one by the same entity takes its place.
-pub(super) async fn keep(conn: &mut PgConnection, refutation: &Refutation) -> Outcome<()> {
+/// Keeps refutations; a later one by the same entity takes its place.
+pub(super) async fn keep(conn: &mut PgConnection, all: &[&Refutation]) -> Outcome<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    // Each once, the last one said, and always in this order: two batches wait for each other in one direction.
+    let all: BTreeMap<(&str, &str), &Refutation> =
+        all.iter().map(|one| ((one.envelope_id.as_str(), one.entity.as_str()), *one)).collect();
+    let text = |of: fn(&Refutation) -> &str| -> Vec<&str> { all.values().map(|one| of(one)).collect() };
+    let at: Vec<Timestamp> = all.values().map(|one| one.at).collect();
     sqlx::query!(
         "-- refutations::keep
-         INSERT INTO aee_refutations (envelope_id, entity, reason, at) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (envelope_id, entity) DO UPDATE SET reason = $3, at = $4",
-        refutation.envelope_id,
-        refutation.entity,
-        refutation.reason,
-        refutation.at
+         INSERT INTO aee_refutations (envelope_id, entity, reason, at)
+         SELECT * FROM UNNEST($1::text[], $2::text[], $3::text[], $4::timestamptz[])
+         ON CONFLICT (envelope_id, entity) DO UPDATE SET reason = excluded.reason, at = excluded.at",
+        &text(|one| &one.envelope_id) as &[&str],
+        &text(|one| &one.entity) as &[&str],
+        &text(|one| &one.reason) as &[&str],
+        &at
     )
     .execute(conn)
     .await?;

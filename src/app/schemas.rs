@@ -22,7 +22,7 @@ use super::{AppError, Caller, Ctx, Outcome, aside, not_found, refuse, rulebook, 
 pub struct Published {
     /// Of what.
     pub subject: Subject,
-    /// The schema, letter by letter.
+    /// The schema, letter by letter; empty in a list.
     pub text: String,
     /// What happens to payloads that do not fit.
     pub strictness: Strictness,
@@ -98,8 +98,8 @@ pub async fn publish(
     }
     let updated = Some((caller.principal().to_owned(), line.now()));
     let published = Published { subject, text, strictness, updated };
-    save(&mut tx, &published, caller.principal(), line.now()).await?;
-    rulebook::bump(&mut tx).await?;
+    let version = rulebook::bump(&mut tx).await?;
+    save(&mut tx, &published, caller.principal(), (line.now(), version)).await?;
     line.record(ctx, Draft::of(Kind::EnvelopeSchemaPublished, caller.principal(), described(&published)));
     line.save(&mut tx).await?;
     tx.commit().await?;
@@ -132,8 +132,16 @@ fn described(published: &Published) -> serde_json::Value {
 }
 
 fn require_owner(caller: &Caller, published: &Published) -> Outcome<()> {
+    if caller.has(Scope::Admin) {
+        return Ok(());
+    }
+    if published.strictness == Strictness::Enforce {
+        let message =
+            "An admin has this schema enforced: what changes it decides which envelopes pass. Ask an admin.";
+        return Err(refuse(Code::Forbidden, message));
+    }
     let owner = published.updated.as_ref().map(|(owner, _)| owner.as_str());
-    if caller.has(Scope::Admin) || owner == Some(caller.principal()) {
+    if owner == Some(caller.principal()) {
         return Ok(());
     }
     let message = "Another principal published the schema of this intent. Ask it, or an admin, to change it; or give \
@@ -194,17 +202,34 @@ impl TryFrom<Row> for Published {
     }
 }
 
-/// All that were published, for the book.
-pub(super) async fn load(conn: &mut PgConnection) -> Outcome<Vec<(Subject, Strictness, String)>> {
-    let all = every(conn).await?.into_iter();
-    Ok(all.map(|one| (one.subject, one.strictness, one.text)).collect())
+/// A schema for the book: its text when it was changed since.
+pub(super) type Change = (Subject, Strictness, Option<String>);
+
+/// All that are published, for the book, with the texts of those that were changed since this version.
+pub(super) async fn load(conn: &mut PgConnection, since: i64) -> Outcome<Vec<Change>> {
+    let rows = sqlx::query!(
+        "-- schemas::load
+         SELECT purpose, type AS kind, policy, CASE WHEN version > $1 THEN schema END AS schema FROM aee_schemas
+         ORDER BY purpose, type",
+        since
+    )
+    .fetch_all(conn)
+    .await?;
+    let change = |purpose: String, kind: &str, policy: &str, schema| {
+        let kind = Subject::kind(kind).ok_or_else(|| unknown("type of a schema", kind))?;
+        let strictness = Strictness::parse(policy).ok_or_else(|| unknown("policy of a schema", policy))?;
+        Ok((Subject { purpose, kind }, strictness, schema))
+    };
+    rows.into_iter().map(|row| change(row.purpose, &row.kind, &row.policy, row.schema)).collect()
 }
 
+/// All, without their texts: they may be many times 64 KiB.
 async fn every(conn: &mut PgConnection) -> Outcome<Vec<Published>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- schemas::every
-         SELECT purpose, type AS kind, schema, policy, updated_by, updated_at FROM aee_schemas ORDER BY purpose, type"
+        r#"-- schemas::every
+         SELECT purpose, type AS kind, '' AS "schema!", policy, updated_by, updated_at FROM aee_schemas
+         ORDER BY purpose, type"#
     )
     .fetch_all(conn)
     .await?;
@@ -225,17 +250,25 @@ async fn find(conn: &mut PgConnection, subject: &Subject) -> Outcome<Option<Publ
     row.map(Published::try_from).transpose()
 }
 
-async fn save(conn: &mut PgConnection, published: &Published, by: &str, at: Timestamp) -> Outcome<()> {
+async fn save(
+    conn: &mut PgConnection,
+    published: &Published,
+    by: &str,
+    (at, version): (Timestamp, i64),
+) -> Outcome<()> {
     sqlx::query!(
         "-- schemas::save
-         INSERT INTO aee_schemas (purpose, type, schema, policy, updated_by, updated_at) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (purpose, type) DO UPDATE SET schema = $3, policy = $4, updated_by = $5, updated_at = $6",
+         INSERT INTO aee_schemas (purpose, type, schema, policy, updated_by, updated_at, version)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (purpose, type) DO UPDATE
+         SET schema = $3, policy = $4, updated_by = $5, updated_at = $6, version = $7",
         published.subject.purpose,
         published.subject.kind.as_str(),
         published.text,
         published.strictness.as_str(),
         by,
-        at
+        at,
+        version
     )
     .execute(conn)
     .await?;

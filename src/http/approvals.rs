@@ -37,15 +37,17 @@ struct ApprovalBody {
 /// List the tasks that wait for a person
 ///
 /// Tasks with `requires.human_approval` to who is no person wait until a person agrees. For keys of people, and only those
-/// that others asked for; the oldest first. What is decided or has run out is no longer here.
+/// that others asked for: one of each principal, the oldest first, then a second of each, and so on. What is decided or has run
+/// out is no longer here, and what waits behind it moves up: whoever has decided begins anew.
 #[utoipa::path(operation_id = "list_approvals", tag = "envelopes",
-    params(("limit" = Option<u32>, Query, description = "1 to 100; 20 when nothing is said", maximum = 100)),
+    params(("after" = Option<String>, Query, description = "The last `id` of the page before"),
+           ("limit" = Option<u32>, Query, description = "1 to 100; 20 when nothing is said", maximum = 100)),
     responses((status = 200, description = "The tasks", body = Vec<ApprovalBody>),
               (status = 403, description = "The key is no person's, or another person is asked", body = ProblemBody)))]
 #[get("/aee/approvals")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let limit = query.number("limit", PAGE.0, 1, PAGE.1)?;
-    let waiting = approvals::waiting(&doors.ctx, &asker.caller, limit).await?;
+    let waiting = approvals::waiting(&doors.ctx, &asker.caller, query.text("after"), limit).await?;
     let shown = waiting.into_iter().map(|Waiting { task, respondents }| {
         let id = task.id.clone();
         Ok(ApprovalBody { id, respondents, task: EnvelopeBody::new(task, asker.dialect)? })

@@ -59,6 +59,11 @@ impl From<AppError> for Problem {
                 );
                 Self { retry_after: Some(UNAVAILABLE_RETRY_SECONDS), ..refusal.into() }
             }
+            AppError::Overtaken => {
+                let message =
+                    "The rules for this are changing right now, and nothing was done. Send it again.";
+                Self { retry_after: Some(1), ..Refusal::new(Code::Unavailable, message).into() }
+            }
             AppError::Inconsistent(why) => Self::internal(&why),
             AppError::Database(e) => Self::internal(&e.to_string()),
         }

@@ -2,6 +2,7 @@
 //! them is their [`Source`]'s; the streams of intents, which are fed from memory, are `streams.rs`.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderName};
@@ -112,7 +113,10 @@ impl<S: Source> Live<S> {
         }
         let until = Instant::now() + self.doors.limits.ping;
         let draining = self.doors.draining.clone();
+        let grant = Arc::clone(&self.caller.grant);
         loop {
+            // However much there is to hand out, a key that has ended gets none of it.
+            self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
             let chunk = self.source.read(&self.doors, &self.caller).await.map_err(|failure| {
                 tracing::debug!(error = %failure, kind = S::KIND, "a stream ended");
                 broken()
@@ -129,9 +133,9 @@ impl<S: Source> Live<S> {
             tokio::select! {
                 biased;
                 () = draining.cancelled() => return Err(broken()),
+                () = grant.voided() => return Err(broken()),
                 rung = timeout(left.min(self.patience()), self.rung()) => {
                     if rung.is_err() && Instant::now() >= until {
-                        self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
                         return Ok(Bytes::from_static(b": ping\n\n"));
                     }
                 }

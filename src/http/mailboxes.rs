@@ -166,9 +166,10 @@ async fn ack(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
     let ack = match (body.value.up_to, body.value.seqs) {
         (Some(up_to), None) if up_to >= 0 => Ack::UpTo(up_to),
         (None, Some(seqs)) if seqs.len() <= PAGE as usize => Ack::These(seqs),
-        _ => {
+        (up_to, seqs) => {
             let message = "Say `up_to`, a number from 0, or `seqs`, a list of up to 1,000 numbers.";
-            return Err(Refusal::field(Code::InvalidRequest, "up_to", "missing", message).into());
+            let named = if up_to.is_none() && seqs.is_some() { "seqs" } else { "up_to" };
+            return Err(Refusal::field(Code::InvalidRequest, named, "missing", message).into());
         }
     };
     ok(&MailboxBody::from(mailboxes::ack(&doors.ctx, &asker.caller, &path, &ack).await?))
@@ -202,7 +203,8 @@ async fn pick(
     let (max, hold) = (max.unwrap_or(1), hold_sec.unwrap_or(60));
     if !(1..=STEP).contains(&max) || hold > HOLD_SECONDS {
         let message = format!("`max` must be from 1 to {STEP}, `hold_sec` from 0 to {HOLD_SECONDS}.");
-        return Err(Refusal::field(Code::InvalidRequest, "max", "range", message).into());
+        let named = if (1..=STEP).contains(&max) { "hold_sec" } else { "max" };
+        return Err(Refusal::field(Code::InvalidRequest, named, "range", message).into());
     }
     let letters = mailboxes::pick(&doors.ctx, &asker.caller, &path, max, hold).await?;
     ok(&ItemBody::all(letters, asker.dialect)?)
@@ -224,15 +226,33 @@ async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, que
     listener.add(Touch::Mailbox(entity.clone()));
     let after = after.transpose()?;
     let (mailbox, _) = mailboxes::read(&doors.ctx, &asker.caller, &entity, after, 1).await?;
-    let after = after.unwrap_or(mailbox.acked_seq);
-    respond(doors, asker.caller, Followed { entity, after, dialect: asker.dialect }, Some(listener))
+    // Who resumes has had what came before; who begins gets of that what nobody has taken out.
+    let (after, old) = after.map_or((mailbox.acked_seq, mailbox.last_seq), |after| (after, after));
+    respond(doors, asker.caller, Followed { entity, after, old, dialect: asker.dialect }, Some(listener))
 }
 
 /// A mailbox that is followed.
 struct Followed {
     entity: String,
     after: i64,
+    /// Up to here what was taken out is left out: it was so when the stream began, item by item.
+    old: i64,
     dialect: Dialect,
+}
+
+impl Followed {
+    async fn next(&mut self, doors: &Doors, caller: &Caller) -> Outcome<Vec<Letter>> {
+        let ctx = &doors.ctx;
+        if self.after < self.old {
+            let mut left = mailboxes::waiting(ctx, caller, &self.entity, self.after, STEP).await?;
+            left.retain(|letter| letter.seq <= self.old);
+            if !left.is_empty() {
+                return Ok(left);
+            }
+            self.after = self.old;
+        }
+        Ok(mailboxes::read(ctx, caller, &self.entity, Some(self.after), STEP).await?.1)
+    }
 }
 
 impl Source for Followed {
@@ -243,9 +263,8 @@ impl Source for Followed {
     }
 
     async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
-        let (_, letters) = mailboxes::read(&doors.ctx, caller, &self.entity, Some(self.after), STEP).await?;
         let mut text = BytesMut::new();
-        for letter in letters {
+        for letter in self.next(doors, caller).await? {
             self.after = letter.seq;
             write(&mut text, &letter.seq.to_string(), "envelope", &ItemBody::new(letter, self.dialect)?)?;
         }

@@ -140,6 +140,12 @@ async fn an_envelope_is_fetched_by_its_parties_only() {
     }
     let wrong = json!({ "id": id, "hash": "sha256:a1b2c3" });
     assert_eq!(failed(&world, &one, "aee.context.fetch", wrong).await, "E_HASH_MISMATCH");
+    // Whoever hands in a task for another asks with that one's eyes, whatever it may see itself.
+    let for_another = Envelope {
+        sender: "agent.c".to_owned(),
+        ..envelope("task", "aee.context.fetch", json!({ "id": id, "hash": hash }))
+    };
+    assert_eq!(answer(world.ctx(), &one, SERVER, &for_another).await.unwrap().payload, none);
     let locator = format!("store://envelopes/{id}");
     assert_eq!(
         told(&world, &one, "aee.context.fetch", json!({ "id": id, "locator": locator })).await["found"],
@@ -154,7 +160,7 @@ async fn an_envelope_is_fetched_by_its_parties_only() {
 }
 
 #[tokio::test]
-async fn a_refutation_is_kept_and_its_sender_hears_of_it() {
+async fn a_refutation_is_told_to_whoever_said_it() {
     let world = World::start().await;
     let (id, _) = kept(&world).await;
     let (other, stranger) = (caller(&world, "agent.b").await, caller(&world, "agent.c").await);
@@ -171,17 +177,28 @@ async fn a_refutation_is_kept_and_its_sender_hears_of_it() {
         (&json!("agent.b"), &json!("it is not so"))
     );
     assert_eq!(notice.warnings, []);
+    let kept = refuted.refutation.unwrap();
+    assert_eq!(
+        (kept.envelope_id, kept.entity.as_str(), kept.reason.as_str()),
+        (id.clone(), "agent.b", "it is not so")
+    );
+    // It counts with its task, and not before: what is refused rejects nothing.
+    let bob = world.agent("agent.b").await;
+    let task = |task: &str, reason: &str| {
+        let more = json!({ "intent": "aee.context.refute", "payload": { "id": id, "reason": reason } });
+        with(letter(&world, task, ("agent.b", SERVER)), more)
+    };
+    bob.post("/aee/envelopes", task("envelope-r1", "it is not so")).await.is(200);
     // Again it takes the place of the first.
-    ask(&world, &other, "aee.context.refute", json!({ "id": id, "reason": "it was never so" })).await;
+    bob.post("/aee/envelopes", task("envelope-r2", "it was never so")).await.is(200);
+    bob.post("/aee/envelopes", task("envelope-r1", "it is as I like")).await.refused(409, "duplicate_id");
     let denied = ask(&world, &stranger, "aee.context.refute", json!({ "id": id, "reason": "mine" })).await;
     assert_eq!(denied.payload, json!({ "acknowledged": false }));
-    assert!(denied.notices.is_empty());
+    assert!(denied.notices.is_empty() && denied.refutation.is_none());
     let mut connection = world.ctx().pool.acquire().await.unwrap();
-    let shown = refutations::of(&mut connection, std::slice::from_ref(&id)).await.unwrap();
+    let shown = refutations::of(&mut connection, &[&id]).await.unwrap();
     assert_eq!(shown.len(), 1);
     assert_eq!((shown[0].entity.as_str(), shown[0].reason.as_str()), ("agent.b", "it was never so"));
-    refutations::forget(&mut connection, std::slice::from_ref(&id)).await.unwrap();
-    assert_eq!(refutations::of(&mut connection, &[id]).await.unwrap(), []);
     drop(connection);
     world.end().await;
 }
@@ -235,6 +252,11 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
         .await
         .is(200);
     assert!(pong.to_string().contains(r#""pong":true"#), "{pong}");
+    // Its own letters carry the trace of the request (AEE §6.9).
+    let traced = ada.with("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    let ping = ask("envelope-p", "agent.ada", "aee.status.ping", json!({}));
+    let pong = traced.post("/aee/envelopes", ping).await.is(200);
+    assert_eq!(pong["reply"]["trace"]["trace_id"], "0af7651916cd43dd8448eb211c80319c", "{pong}");
     // A refutation reaches whoever said it, once: a retry is a duplicate, and nobody hears of it again.
     ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     let refute = json!({ "id": "envelope-2", "reason": "it is not so" });
@@ -268,5 +290,37 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     assert_eq!(calm["warnings"], json!(["id_not_ulid_or_uuid", "priority_lowered"]));
     admin.put("/aee/rules/none", json!({ "to": "agent.bob", "deny": ["ops.**"] })).await.ok();
     send("envelope-7").await.refused(403, "intent_not_allowed");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_fetched_is_told_within_the_limits_and_not_kept_twice() {
+    let (world, ada, bob) = two().await;
+    let mut deep = json!(1);
+    for _ in 0..61 {
+        deep = json!([deep]);
+    }
+    let large = json!("x".repeat(262_144 - 400));
+    for (id, said, whole) in [
+        ("envelope-small", json!("a word"), true),
+        ("envelope-large", large, false),
+        ("envelope-deep", deep, false),
+    ] {
+        let task =
+            with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "payload": { "said": said } }));
+        ada.post("/aee/envelopes", task.clone()).await.is(202);
+        let ask = json!({ "intent": "aee.context.fetch", "payload": { "id": id } });
+        let ask = with(letter(&world, &format!("fetch-{id}"), ("agent.bob", SERVER)), ask);
+        let reply = bob.post("/aee/envelopes", ask).await.is(200)["reply"].clone();
+        envelopes::read(reply.to_string().as_bytes()).unwrap();
+        let told = &reply["payload"];
+        assert_eq!(
+            (&told["found"], &told["hash"]),
+            (&json!(true), &json!(envelopes::hash(task.as_object().unwrap())))
+        );
+        assert_eq!((told["envelope"] == task, told["omitted"].is_null()), (whole, whole), "{id}");
+        let again = format!("/aee/envelopes/{}", reply["id"].as_str().unwrap());
+        bob.get(&again).await.refused(404, "not_found");
+    }
     world.end().await;
 }

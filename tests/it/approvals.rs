@@ -226,3 +226,31 @@ async fn of_many_who_decide_one_does() {
     world.pass(60).await;
     world.end().await;
 }
+
+#[tokio::test]
+async fn nobodys_flood_hides_what_others_ask_for() {
+    let (world, ada, bob) = two().await;
+    let eve = person(&world, "human.eve").await;
+    let forever = |id: &str, from: &str| {
+        with(letter(&world, id, (from, "agent.bob")), json!({ "requires": { "human_approval": true } }))
+    };
+    for n in 1..=5 {
+        ada.post("/aee/envelopes", forever(&format!("envelope-a{n}"), "agent.ada")).await.is(202);
+    }
+    world.clock.advance(1);
+    let receipt = bob.post("/aee/envelopes", forever("envelope-b1", "agent.bob")).await.is(202);
+    assert_eq!(receipt["deadline"], "2026-11-22T08:00:01.000000Z", "what names no time has the longest");
+    let page = async |query: &str| -> Vec<String> {
+        let list = eve.get(&format!("/aee/approvals?limit=2{query}")).await.ok();
+        list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(page("").await, ["envelope-a1", "envelope-b1"]);
+    assert_eq!(page("&after=envelope-b1").await, ["envelope-a2", "envelope-a3"]);
+    assert_eq!(page("&after=envelope-a3").await, ["envelope-a4", "envelope-a5"]);
+    assert_eq!(page("&after=envelope-a5").await, [] as [&str; 0]);
+    for id in ["envelope-a1", "envelope-b1"] {
+        decide(&eve, id, "decline").await.ok();
+    }
+    assert_eq!(page("&after=envelope-a1").await, ["envelope-a2", "envelope-a3"]);
+    world.end().await;
+}

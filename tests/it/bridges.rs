@@ -1,5 +1,6 @@
 //! Bridges: tasks that become jobs, and what comes back of them; who sets bridges up. Messages are `bridges/talking.rs`.
 
+mod guarded;
 mod talking;
 
 use super::envelopes::{letter, mail, two, with};
@@ -269,5 +270,59 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
     let log = admin.get("/audit").await.ok().to_string();
     assert!(log.contains("bridge.set") && log.contains("bridge.removed"));
     world.carry().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_tasks_id_may_look_like_an_event_of_a_job() {
+    let (world, [ada, _bob, _admin], hand) = bridged().await;
+    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    world.carry().await;
+    let job = hand.one().await;
+    let before = told(&ada, "agent.ada").await.len();
+    // Whoever is told of a job can guess what its next events are called.
+    for n in 1..=9 {
+        let id = format!("{}/{n}", job["job_id"].as_str().unwrap());
+        ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
+    }
+    world.carry().await;
+    hand.tell(&job, "result", json!({ "result": { "backups": 3 } })).await.ok();
+    world.carry().await;
+    let came = told(&ada, "agent.ada").await.split_off(before);
+    assert!(came.contains(&("result".to_owned(), json!({ "backups": 3 }))), "{came:?}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_locks_both_mailboxes_in_the_order_of_everybody() {
+    let (world, _ada, _bob) = two().await;
+    let zoe = world.agent("agent.zoe").await;
+    let bridge =
+        json!({ "kind": "jobs", "entity": "agent.bob", "intents": ["ops.**"], "agent": "nobody@1.0.0" });
+    world.admin().await.put("/aee/bridges/ops", bridge).await.ok();
+    zoe.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.zoe", "agent.bob"))).await.is(202);
+    world.any().put("/aee/mailboxes/agent.zoe", json!({})).await.ok();
+    let lock = |entity: &'static str| {
+        sqlx::query("SELECT 1 FROM aee_mailboxes WHERE entity = $1 FOR UPDATE").bind(entity)
+    };
+    let mut other = world.ctx().pool.begin().await.unwrap();
+    lock("agent.bob").execute(&mut *other).await.unwrap();
+    let step = world.server.bridging.step();
+    let then = async {
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        for _ in 0..200 {
+            if count(&world, waits).await > 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        // As a batch with letters to both.
+        lock("agent.zoe").execute(&mut *other).await.unwrap();
+        other.rollback().await.unwrap();
+    };
+    let (done, ()) = tokio::join!(step, then);
+    assert_eq!(done.unwrap(), 1);
+    let came = told(&zoe, "agent.zoe").await;
+    assert_eq!(came.len(), 1, "{came:?}");
     world.end().await;
 }

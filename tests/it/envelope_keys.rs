@@ -8,6 +8,7 @@ use entente_core::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_core::envelopes::{Envelope, check};
 use entente_core::signatures::Signer;
 
+use crate::envelopes::letter;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::identities::key;
 
@@ -132,15 +133,24 @@ async fn a_revocation_counts_on_every_server_at_once() {
     let two = World::on(Setup::default(), one.database.clone()).await;
     let ada = one.agent("agent.ada").await;
     ada.post("/aee/keys", pair("one", &key(1))).await.is(201);
-    let letter = signed("agent.ada", "one", &private(&key(1)));
-    assert_eq!(judged(&two, &letter).await, Ok(()));
+    one.agent("agent.bob").await;
+    let through_two = two.client("key-of-agent.ada");
+    let send = async |id: &str, kid: &str| {
+        let mut letter = letter(&two, id, ("agent.ada", "agent.bob")).as_object().unwrap().clone();
+        sign(&mut letter, kid, &private(&key(1))).unwrap();
+        through_two.post("/aee/envelopes", Value::from(letter)).await
+    };
+    assert_eq!(send("envelope-1", "one").await.is(202)["verified"]["kid"], "one");
     assert_eq!(counting(&two, "agent.ada", &["one"]).await, ["one"]);
     ada.delete("/aee/keys/one").await.is(200);
-    let refused = judged(&two, &letter).await.unwrap_err();
+    // That server remembers what the key is, and asks whether it counts.
+    let refused = send("envelope-2", "one").await;
+    refused.refused(403, "bad_signature");
     assert!(counting(&two, "agent.ada", &["one"]).await.is_empty());
     // Word for word what is said of a key that never was.
-    let unknown = signed("agent.ada", "never", &private(&key(1)));
-    assert_eq!(judged(&two, &unknown).await, Err(refused));
+    let unknown = send("envelope-3", "never").await;
+    unknown.refused(403, "bad_signature");
+    assert_eq!(unknown.json()["message"], refused.json()["message"]);
     two.server.stop().await;
     one.end().await;
 }
@@ -230,7 +240,7 @@ fn from_elsewhere(world: &World, agent: &str) -> Option<Client> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_plain_http_from_elsewhere_no_key_is_believed() {
+async fn over_plain_http_from_elsewhere_nothing_is_believed_that_nobody_signed() {
     for (tls, status) in [("false", 403), ("true", 201)] {
         let settings = vec![("ENTENTE_BIND", "0.0.0.0:0"), ("ENTENTE_TLS_TERMINATED", tls)];
         let world = World::with(Setup { settings, live: false }).await;
@@ -240,6 +250,14 @@ async fn over_plain_http_from_elsewhere_no_key_is_believed() {
             let reply = far.post("/aee/keys", pair("far", &key(2))).await;
             reply.is(status);
             assert_eq!(status == 403, reply.text.contains("ENTENTE_TLS_TERMINATED"), "{}", reply.text);
+            // Nor is an envelope that nobody signed; a signature holds over any connection.
+            let said = letter(&world, "envelope-1", ("agent.ada", "agent.ada"));
+            let plain = far.post("/aee/envelopes", said).await;
+            plain.is(if status == 403 { 403 } else { 202 });
+            assert_eq!(status == 403, plain.text.contains("signature_required"), "{}", plain.text);
+            let mut said = letter(&world, "envelope-2", ("agent.ada", "agent.ada"));
+            sign(said.as_object_mut().unwrap(), "near", &private(&key(1))).unwrap();
+            far.post("/aee/envelopes", said).await.is(202);
             // What is only read or taken back is done from anywhere.
             far.get("/aee/keys").await.is(200);
             far.delete("/aee/keys/near").await.is(200);

@@ -1,10 +1,15 @@
 //! Envelopes (AEE) through the door: taking in, refusing, answering, and what is kept of them.
 
+mod links;
+mod logging;
 mod pairs;
+mod refutations;
+mod threads;
+pub mod trust;
 
 use entente_core::clock::rfc3339;
 
-use super::harness::{Client, Value, World, json};
+use super::harness::{Client, Setup, Value, World, json};
 
 /// A task that is valid now.
 pub fn letter(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
@@ -121,6 +126,44 @@ async fn a_retry_gets_the_first_receipt_and_another_one_nothing() {
     let theirs = letter(&world, "envelope-1", ("agent.bob", "agent.ada"));
     assert!(bob.post("/aee/envelopes", theirs).await.refused(409, "duplicate_id")["receipt"].is_null());
     assert_eq!(mail(&bob, "agent.bob").await.len(), 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_envelope_without_an_age_is_taken_in_once_for_good() {
+    let (world, ada, bob) = two().await;
+    let untimed = |id: &str| {
+        let letter = letter(&world, id, ("agent.ada", "agent.bob"));
+        with(letter, json!({ "ts": "yesterday at noon", "type": "event" }))
+    };
+    let first = ada.post("/aee/envelopes", untimed("envelope-1")).await.is(202);
+    assert!(first["warnings"].as_array().unwrap().contains(&json!("ts_unparseable")));
+    ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
+    world.pass(31 * 86_400).await;
+    ada.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
+    // It is no longer kept, and its time says nothing: only its id does.
+    let again = ada.post("/aee/envelopes", untimed("envelope-1")).await.refused(409, "duplicate_id");
+    assert!(again["receipt"].is_null());
+    let batch = json!([untimed("envelope-1"), untimed("envelope-3")]);
+    assert_eq!(ada.post("/aee/envelopes/batch", batch).await.is(207)["accepted"], 1);
+    // An id that was forgotten may be used by an envelope that says when it was written: it is another one.
+    for id in ["envelope-1", "envelope-2"] {
+        ada.post("/aee/envelopes", letter(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
+    }
+    assert_eq!(mail(&bob, "agent.bob").await.len(), 3);
+    world.pass(31 * 86_400).await;
+    ada.post("/aee/envelopes", untimed("envelope-1")).await.refused(409, "duplicate_id");
+    ada.post("/aee/envelopes", untimed("envelope-3")).await.refused(409, "duplicate_id");
+    let kept: Vec<Vec<u8>> =
+        sqlx::query_scalar("SELECT digest FROM aee_untimed").fetch_all(&world.ctx().pool).await.unwrap();
+    assert_eq!(kept.len(), 2, "only those whose age nobody can judge");
+    assert!(kept.iter().all(|digest| digest.len() == 32));
+    world.end().await;
+    let strict = Setup { settings: vec![("ENTENTE_STRICT_RFC0021", "true")], live: false };
+    let world = World::with(strict).await;
+    let ada = world.agent("agent.ada").await;
+    let odd = with(letter(&world, "envelope-1", ("agent.ada", "agent.ada")), json!({ "ts": "2026-11-21" }));
+    ada.post("/aee/envelopes", odd).await.refused(422, "invalid_envelope");
     world.end().await;
 }
 

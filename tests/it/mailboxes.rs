@@ -19,6 +19,11 @@ async fn a_mailbox_is_read_with_a_cursor_and_taken_out() {
     assert_eq!(page["next_after"], 4);
     bob.post("/aee/mailboxes/agent.bob/ack", json!({ "up_to": 6 })).await.refused(422, "unprocessable");
     bob.post("/aee/mailboxes/agent.bob/ack", json!({})).await.refused(422, "invalid_request");
+    let field = |refused: Value| refused["errors"][0]["loc"][1].clone();
+    let ack = bob.post("/aee/mailboxes/agent.bob/ack", json!({ "seqs": [6] })).await;
+    assert_eq!(field(ack.refused(422, "unprocessable")), "seqs");
+    let pick = bob.post("/aee/mailboxes/agent.bob/pick", json!({ "hold_sec": 3_601 })).await;
+    assert_eq!(field(pick.refused(422, "invalid_request")), "hold_sec");
     ada.post("/aee/mailboxes/agent.bob/ack", json!({ "up_to": 2 })).await.refused(404, "not_found");
     assert_eq!(bob.post("/aee/mailboxes/agent.bob/ack", json!({ "up_to": 2 })).await.ok()["acked_seq"], 2);
     assert_eq!(bob.post("/aee/mailboxes/agent.bob/ack", json!({ "seqs": [4] })).await.ok()["acked_seq"], 2);
@@ -104,6 +109,17 @@ async fn a_mailbox_is_followed_and_resumed_without_gap_or_repetition() {
     for n in 3..=150 {
         assert_eq!(resumed.next().await.data["seq"], n);
     }
+    // A key that is revoked hears nothing more, however much there is to hear.
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": "agent.bob", "kind": "agent" })).await;
+    let made = admin.post("/principals/agent.bob/keys", json!({})).await.is(201);
+    let lent = world.client(made["key"].as_str().unwrap());
+    let mut stream = Sse::resume(&lent, "/aee/stream?entity=agent.bob", Some("150")).await;
+    ada.post("/aee/envelopes", task(151)).await.is(202);
+    assert_eq!(stream.next().await.data["seq"], 151);
+    admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await.ok();
+    ada.post("/aee/envelopes", task(152)).await.is(202);
+    assert_eq!(stream.try_next().await, None, "heard after the end");
     let refused = Sse::refused(&ada, "/aee/stream?entity=agent.bob").await;
     refused.refused(404, "not_found");
     world.end().await;
@@ -124,5 +140,32 @@ async fn an_embedded_envelope_is_delivered_to_nobody() {
     assert_eq!(mail(&bob, "agent.bob").await.len(), 1);
     let found: Value = eve.get("/aee/envelopes/envelope-inner").await.refused(404, "not_found");
     assert!(found["receipt"].is_null());
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_begins_leaves_out_what_was_taken_out_of_order() {
+    let (world, ada, bob) = two().await;
+    let send = async |n: u32| {
+        let event = letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"));
+        ada.post("/aee/envelopes", event).await.is(202);
+    };
+    for n in 1..=4 {
+        send(n).await;
+    }
+    bob.post("/aee/mailboxes/agent.bob/ack", json!({ "seqs": [2, 4] })).await.ok();
+    let mut stream = Sse::open(&bob, "/aee/stream").await;
+    let mut seen = Vec::new();
+    for next in [None, None, Some(5)] {
+        if let Some(n) = next {
+            send(n).await;
+        }
+        seen.push(stream.next().await.data["seq"].as_i64().unwrap());
+    }
+    assert_eq!(seen, [1, 3, 5]);
+    drop(stream);
+    let mut resumed = Sse::resume(&bob, "/aee/stream", Some("1")).await;
+    assert_eq!(resumed.next().await.data["seq"], 2, "who resumes has all that came after");
+    drop(resumed);
     world.end().await;
 }

@@ -122,6 +122,18 @@ async fn what_is_handed_on_is_taken_in_with_the_original_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn the_same_twice_in_one_batch_is_handed_on_once() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    let others = (0..3).map(|n| secret(&world, &format!("envelope-{n}"), "agent.bob"));
+    let twice = (0..3).map(|_| secret(&world, "envelope-twice", "agent.bob"));
+    let batch: Vec<Value> = others.chain(twice).collect();
+    let reply = ada.post("/aee/envelopes/batch", json!(batch)).await.is(207);
+    assert_eq!((&reply["accepted"], &reply["refused"]), (&json!(4), &json!(2)));
+    assert_eq!(mail(&bob, "agent.bob").await.len(), 4);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn who_was_not_asked_reaches_nobody_through_the_gateway() {
     let (world, ada, bob, _admin) = apart(json!({})).await;
     ada.post("/aee/envelopes", secret(&world, "envelope-1", "agent.bob")).await.is(202);
@@ -193,5 +205,34 @@ async fn what_a_person_agrees_to_is_handed_on_by_the_rules() {
     bob.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
     bob.post("/aee/envelopes", answer(&world, "envelope-r", &made, "result")).await.is(202);
     assert_eq!(only(&ada, "agent.ada").await["reply_to"], "envelope-1");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_task_that_was_answered_past_the_gateway_has_one_end() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    let task = secret(&world, "envelope-1", "agent.bob");
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    let made = only(&bob, "agent.bob").await;
+    // The reference in what it got names the original.
+    bob.post("/aee/envelopes", answer(&world, "envelope-r1", &task, "result")).await.is(202);
+    let second = answer(&world, "envelope-r2", &made, "result");
+    bob.post("/aee/envelopes", second).await.refused(409, "task_closed");
+    assert_eq!(only(&ada, "agent.ada").await["id"], "envelope-r1");
+    ada.get("/aee/envelopes/envelope-r2").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_would_be_too_large_to_be_handed_on_is_refused() {
+    let (world, ada, bob, _admin) = apart(json!({})).await;
+    let long = |size: usize| {
+        let payload = json!({ "customer": { "email": "x" }, "said": "x".repeat(size) });
+        with(secret(&world, "envelope-1", "agent.bob"), json!({ "payload": payload }))
+    };
+    let most = 256 * 1024 - long(0).to_string().len();
+    let refused = ada.post("/aee/envelopes", long(most)).await.refused(413, "too_large");
+    assert!(refused["detail"].as_str().unwrap().contains("hands this on"), "{refused}");
+    assert_eq!(mail(&bob, "agent.bob").await, []);
     world.end().await;
 }

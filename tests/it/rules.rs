@@ -6,6 +6,7 @@ use entente_core::envelopes::policy::judge;
 use entente_core::envelopes::{self, Envelope};
 use entente_core::refusal::Code;
 
+use super::envelopes::letter;
 use super::harness::{Setup, Value, World, json};
 
 /// An envelope of a valid form.
@@ -84,6 +85,18 @@ async fn the_book_has_what_another_server_committed() {
     let refusal = judge(&latest.rules, &envelope("task", "ops.backup", json!({})), false).unwrap_err();
     assert_eq!(refusal.code, Code::IntentNotAllowed);
     assert_eq!(other.ctx().rulebook.book().unwrap().version, latest.version);
+    // Through the other one's door, which goes by what it remembers: what is set counts, and so does what is taken back,
+    // also for what was refused by it.
+    world.agent("agent.ada").await;
+    world.agent("agent.bob").await;
+    let ada = other.client("key-of-agent.ada");
+    let send =
+        async |id: &str| ada.post("/aee/envelopes", letter(&other, id, ("agent.ada", "agent.bob"))).await;
+    send("envelope-1").await.refused(403, "intent_not_allowed");
+    admin.delete("/aee/rules/none").await.is(204);
+    send("envelope-1").await.is(202);
+    admin.put("/aee/rules/none", json!({ "deny": ["ops.**"] })).await.ok();
+    send("envelope-2").await.refused(403, "intent_not_allowed");
     other.server.stop().await;
     world.end().await;
 }

@@ -1,6 +1,6 @@
 //! Schemas of payloads (AEE §6.4, §9.3): published, read back, taken back, and what they say of a payload.
 
-use entente::app::rulebook;
+use entente::app::{AppError, rulebook};
 use entente_core::envelopes::Warning;
 use entente_core::refusal::Code;
 
@@ -112,7 +112,13 @@ async fn a_payload_is_judged_by_the_schema_of_its_type() {
     let bad = envelope("task", "ops.backup.check", json!({ "cluster": 1 }));
     let good = envelope("task", "ops.backup.check", json!({ "cluster": "x" }));
     let result = envelope("result", "ops.backup.check", json!({ "cluster": 1 }));
-    let fits = async |envelope| rulebook::latest(world.ctx()).await.unwrap().fits(envelope);
+    let fits = async |envelope| {
+        let book = rulebook::latest(world.ctx()).await.unwrap();
+        book.fits(world.ctx(), envelope).await.map_err(|failure| match failure {
+            AppError::Refused(refusal) => refusal,
+            failure => panic!("{failure}"),
+        })
+    };
     assert_eq!(fits(&bad).await, Ok(None));
     publish(&admin, "off").await;
     assert_eq!(fits(&bad).await, Ok(None));
@@ -127,5 +133,45 @@ async fn a_payload_is_judged_by_the_schema_of_its_type() {
     assert_eq!(fits(&good).await, Ok(None));
     admin.delete(TASK).await.is(204);
     assert_eq!(fits(&bad).await, Ok(None));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_an_admin_enforces_is_changed_by_admins_only() {
+    let world = World::start().await;
+    let (owner, admin) = (world.agent("agent.owner").await, world.admin().await);
+    publish(&owner, "warn").await;
+    publish(&admin, "enforce").await;
+    // Also a weaker key of the same principal: the schema decides about everybody's envelopes.
+    let weak = json!({ "scopes": ["mail:read", "mail:write"] });
+    let weak = crate::keys::key(&world, &admin, "service.dev", weak).await.client;
+    for client in [&owner, &weak] {
+        client.put(TASK, json!({ "type": "object" })).await.refused(403, "forbidden");
+        client.delete(TASK).await.refused(403, "forbidden");
+    }
+    admin.delete(TASK).await.is(204);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_change_has_only_what_was_changed_read_again() {
+    let world = World::start().await;
+    let owner = world.agent("agent.owner").await;
+    publish(&owner, "warn").await;
+    let bad = json!({ "cluster": 7 });
+    let faults = async || {
+        let book = rulebook::latest(world.ctx()).await.unwrap();
+        let kind = entente_core::envelopes::EnvelopeType::Task;
+        book.faults(world.ctx(), "ops.backup.check", kind, &bad).await.unwrap().unwrap().len()
+    };
+    assert_eq!(faults().await, 1);
+    // Not by anybody's deed: whoever read it again would find it.
+    let changed = "UPDATE aee_schemas SET schema = '{}'";
+    sqlx::query(changed).execute(&world.ctx().pool).await.unwrap();
+    owner.put("/aee/schemas/intents/ops.other.task.schema.json", schema()).await.ok();
+    assert_eq!(faults().await, 1);
+    publish(&owner, "off").await;
+    owner.put(&format!("{TASK}?policy=warn"), json!({ "type": "object" })).await.ok();
+    assert_eq!(faults().await, 0);
     world.end().await;
 }

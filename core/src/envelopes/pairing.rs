@@ -136,7 +136,9 @@ pub fn judge(envelope: &Envelope, known: &Known, strict: bool, now: Timestamp) -
     }
 }
 
-fn over(why: &str) -> Refusal {
+/// What is said of an answer to what is over.
+#[must_use]
+pub fn over(why: &str) -> Refusal {
     let message = format!(
         "The task is over: {why} (AEE §4). Send what you have to say as an event of the same thread."
     );

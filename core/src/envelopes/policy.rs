@@ -61,6 +61,19 @@ pub struct Passage {
 }
 
 impl Passage {
+    /// What is left out besides what is gone already: with a part goes all that is in it.
+    #[must_use]
+    pub fn more_than(&self, gone: &[String]) -> Vec<String> {
+        let covered = |pointer: &str| {
+            gone.iter().any(|one| {
+                pointer
+                    .strip_prefix(one.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        self.redact.iter().filter(|pointer| !covered(pointer)).cloned().collect()
+    }
+
     /// What is believed of a priority.
     #[must_use]
     pub fn believed(&self, priority: Priority) -> Priority {
@@ -130,19 +143,28 @@ fn is_pointer(text: &str) -> bool {
 /// # Errors
 /// [`Code::IntentNotAllowed`], [`Code::SignatureRequired`].
 pub fn judge(rules: &[Checked], envelope: &Envelope, signed: bool) -> Result<Passage, Refusal> {
+    judge_link(rules, (&envelope.sender, &envelope.recipient), &envelope.purpose, signed)
+}
+
+/// Judges what is said by one to another: of what is sent to a channel, by its sender to each who listens.
+///
+/// # Errors
+/// As [`judge`].
+pub fn judge_link(
+    rules: &[Checked],
+    (from, to): (&str, &str),
+    purpose: &str,
+    signed: bool,
+) -> Result<Passage, Refusal> {
     let mut passage = Passage::default();
-    let purpose = envelope.purpose.as_str();
-    for one in
-        rules.iter().filter(|one| one.from.matches(&envelope.sender) && one.to.matches(&envelope.recipient))
-    {
+    for one in rules.iter().filter(|one| one.from.matches(from) && one.to.matches(to)) {
         passage.boundary = true;
         let denied = one.deny.iter().any(|pattern| pattern.matches(purpose));
         let unlisted = !one.allow.is_empty() && !one.allow.iter().any(|pattern| pattern.matches(purpose));
         if denied || unlisted {
             let message = format!(
-                "The policy of this server lets no envelope on `{purpose}` pass from `{}` to `{}` (AEE §11.5). Ask its \
-                 operator.",
-                envelope.sender, envelope.recipient
+                "The policy of this server lets no envelope on `{purpose}` pass from `{from}` to `{to}` (AEE §11.5). Ask \
+                 its operator."
             );
             return Err(Refusal::new(Code::IntentNotAllowed, message));
         }

@@ -3,7 +3,7 @@
 //! The envelope itself keeps the priority that its sender gave it.
 
 use super::Priority;
-use crate::rate::{Verdict as Rate, judge_minutely};
+use crate::rate::{Verdict as Rate, judge_minutely, spend_minutely};
 
 /// What each sender may send in a minute; 0 is without limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,16 @@ pub struct Spent {
     urgent: u64,
     high: u64,
     total: u64,
+}
+
+impl Rates {
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, factor: u32) -> Self {
+        let Self { urgent, high, total } = self;
+        let times = |rate: u32| rate.saturating_mul(factor);
+        Self { urgent: times(urgent), high: times(high), total: times(total) }
+    }
 }
 
 impl Spent {
@@ -69,6 +79,16 @@ pub fn judge(rates: Rates, spent: Spent, asked: Priority, now: u64) -> Verdict {
         }
         priority = priority.lowered();
     }
+}
+
+/// What a sender has spent once an envelope that passed has gone to so many others besides: each counts towards the total,
+/// and what there was no room for is waited for before the next one.
+#[must_use]
+pub fn charge(rates: Rates, spent: Spent, others: u32, now: u64) -> Spent {
+    if rates.total == 0 {
+        return spent;
+    }
+    Spent { total: spend_minutely(rates.total, spent.total, others, now), ..spent }
 }
 
 /// Takes one from a rate: the moment to keep, or how long there is none.

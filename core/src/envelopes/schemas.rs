@@ -7,7 +7,7 @@
 mod bounds;
 mod protocol;
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,8 +31,11 @@ pub const SCHEMAS_EACH: usize = 100;
 /// Faults of a payload that are named: enough to mend it, however wrong it is.
 pub const FAULTS: usize = 20;
 
-/// Looks that one check may take, some tenths of a second at the worst.
-const LOOKS: u64 = 2_000_000;
+/// Looks that one check may take, some hundredths of a second at the worst.
+const LOOKS: u64 = 500_000;
+
+/// Looks up to which all faults are named: finding them keeps each, and one look finds several.
+const NAMED: u64 = 10_000;
 
 /// Bytes of a compiled pattern: what counts far (`a{1000}{1000}`) is refused.
 const PATTERN_BYTES: usize = 256 * 1024;
@@ -146,28 +149,38 @@ impl Schema {
         Ok(Self { validator, weight })
     }
 
-    /// What of a payload does not fit, up to [`FAULTS`]; nothing when it does.
+    /// Looks that the check of a payload takes at the most.
+    #[must_use]
+    pub fn looks(&self, payload: &Value) -> u64 {
+        self.weight.saturating_mul(size(payload))
+    }
+
+    /// The first thing in a payload that does not fit; `None` when all does.
+    #[must_use]
+    pub fn fault(&self, payload: &Value) -> Option<FieldError> {
+        if self.looks(payload) > LOOKS {
+            let msg = "it is too large to be checked by this schema; send large data by reference";
+            return Some(fault("", "too_large", msg));
+        }
+        self.validator.validate(payload).err().map(|one| described(&one))
+    }
+
+    /// What of a payload does not fit, up to [`FAULTS`]; nothing when it does. Of what is large, the first thing alone.
     #[must_use]
     pub fn faults(&self, payload: &Value) -> Vec<FieldError> {
-        if self.weight.saturating_mul(size(payload)) > LOOKS {
-            let msg = "it is too large to be checked by this schema; send large data by reference";
-            return vec![fault("", "too_large", msg)];
+        let first = self.fault(payload);
+        if first.is_none() || self.looks(payload) > NAMED {
+            return first.into_iter().collect();
         }
-        if self.validator.is_valid(payload) {
-            return Vec::new();
-        }
-        let faults = self.validator.iter_errors(payload).take(FAULTS);
-        // The value itself is not repeated: a fault may be logged where a payload must not be (AEE §11.4).
-        faults
-            .map(|one| {
-                fault(
-                    one.instance_path().as_str(),
-                    one.kind().keyword(),
-                    &shortened(one.masked_with("the value").to_string()),
-                )
-            })
-            .collect()
+        // All of them are found before the first is handed out.
+        self.validator.iter_errors(payload).take(FAULTS).map(|one| described(&one)).collect()
     }
+}
+
+/// The value itself is not repeated: a fault may be logged where a payload must not be (AEE §11.4).
+fn described(one: &ValidationError<'_>) -> FieldError {
+    let msg = shortened(one.masked_with("the value").to_string());
+    fault(one.instance_path().as_str(), one.kind().keyword(), &msg)
 }
 
 /// The longest word on one fault: a list of what is allowed can be long.

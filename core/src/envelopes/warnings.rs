@@ -35,7 +35,8 @@ macro_rules! warnings {
 warnings! {
     /// `id` is neither a ULID nor a UUID (AEE §3).
     IdNotUlidOrUuid = "id_not_ulid_or_uuid";
-    /// `ts` names no moment that can be read (RFC 3339), so its age was not checked (AEE §3, §11.1).
+    /// `ts` names no moment that can be read (RFC 3339), so its age was not checked and its id counts for good (AEE
+    /// §3, §11.1).
     TsUnparseable = "ts_unparseable";
     /// `reply_to` should be null on a task, an event or a stream (AEE §3).
     ReplyToShouldBeNull = "reply_to_should_be_null";

@@ -1,5 +1,6 @@
 //! How old an envelope may be, and how far ahead of the server's clock (AEE §11.1). What was seen before is known for longer
-//! than that, so that no replay slips between the two.
+//! than that, so that no replay slips between the two. An envelope whose `ts` names no moment has no age; of such the server
+//! remembers the ids for good (`src/app/envelopes/untimed.rs`), or takes none (strict mode).
 
 use chrono::TimeDelta;
 

@@ -109,6 +109,23 @@ fn a_check_is_soon_over() {
     assert!(began.elapsed().as_secs() < 5, "it took {:?}", began.elapsed());
 }
 
+/// Each look can find several faults, and whoever asks for all of them has all of them in memory first.
+#[test]
+fn what_fits_nowhere_is_said_in_few_words() {
+    let part = json!({
+        "type": "string", "const": 1, "enum": [1], "minimum": 5, "multipleOf": 7, "exclusiveMinimum": 9, "maximum": 1,
+    });
+    let hostile = read(&json!({ "properties": { "a": { "items": { "allOf": vec![part; 440] } } } }));
+    for items in [1_000, 4_500, 100_000] {
+        let payload = json!({ "a": vec![3; items] });
+        let began = Instant::now();
+        assert_eq!(hostile.faults(&payload).len(), 1, "{items}");
+        assert!(hostile.fault(&payload).is_some());
+        assert!(began.elapsed().as_secs() < 5, "{items} took {:?}", began.elapsed());
+    }
+    assert_eq!(hostile.faults(&json!({ "a": [3] })).len(), FAULTS);
+}
+
 #[test]
 fn the_protocols_own_are_schemas() {
     for (purpose, kind, text) in PROTOCOL {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried, Open};
+use super::rows::{self, Carried, Open, Source};
 use crate::app::envelopes::{self, Kept};
 use crate::app::jobs::{self, Stored};
 use crate::app::post::{self, Parcel};
@@ -49,7 +49,7 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     if let Some(task) = envelopes::load(&mut tx, source).await? {
         for event in &events {
             let Some((source, parcel)) = letter(carrier, bridge, &task, &open, event)? else { continue };
-            parcels.extend(admitted(carrier, &book, &source, parcel, &mut tx).await?);
+            parcels.extend(admitted(carrier, &book, Source::Event(&source), parcel, &mut tx).await?);
         }
     }
     let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
@@ -84,7 +84,7 @@ fn letter(
 pub(super) async fn admitted(
     carrier: &Carrier<'_>,
     book: &Rulebook,
-    source: &str,
+    source: Source<'_>,
     parcel: Parcel,
     conn: &mut PgConnection,
 ) -> Outcome<Option<Parcel>> {
@@ -103,8 +103,8 @@ pub(super) async fn admitted(
     };
     // What the gateway hands on in its place is the bridge's work too, and carried by no other one.
     if let Some(made) = &parcel.made {
-        let (source, target) = (format!("{source}#made"), made.envelope.id.as_str());
-        rows::carried(conn, &Carried { bridge, source: &source, target, at: ctx.now(), job: None }).await?;
+        let (source, target) = (Source::Made(&parcel.envelope.id), made.envelope.id.as_str());
+        rows::carried(conn, &Carried { bridge, source, target, at: ctx.now(), job: None }).await?;
     }
     Ok(Some(parcel))
 }

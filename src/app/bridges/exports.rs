@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 
 use super::answers::{admitted, written};
 use super::carrying::{Carrier, STRETCH};
-use super::rows;
+use super::rows::{self, Source};
 use super::{Bridge, Place};
 use crate::app::messages::{self, Filter};
 use crate::app::post::{self, Parcel};
@@ -59,7 +59,7 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
     };
     let parcel = parcel(carrier, export, message, task.as_deref())?;
     let (now, id, source) = (ctx.now(), parcel.envelope.id.clone(), message.id.to_string());
-    let parcel = admitted(carrier, book, &source, parcel, &mut tx).await?;
+    let parcel = admitted(carrier, book, Source::Message(&source), parcel, &mut tx).await?;
     let put = post::put(ctx, &mut tx, &mut post::Known::new(), parcel.as_slice(), now).await?;
     for refusal in put.answers.iter().filter_map(|answer| match answer {
         Err(AppError::Refused(refusal)) => Some(refusal),

@@ -15,7 +15,8 @@ use entente_core::traces::Trace;
 
 use super::answers::{admitted, parcel};
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried, Found};
+use super::finds::{self, Found};
+use super::rows::{self, Carried, Source};
 use crate::app::envelopes::{self, Kept};
 use crate::app::jobs::{self, Canceller, Origin};
 use crate::app::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
@@ -24,10 +25,15 @@ use crate::app::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
 pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
     let mut conn = carrier.ctx.pool.acquire().await?;
     let from = carrier.kept.place.number;
-    let found = rows::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
+    let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let letters = envelopes::load_all(&mut conn, &ids).await?;
-    let made = rows::made(&mut conn, &ids).await?;
+    // Also what the gateway handed on in the place of what a bridge had made.
+    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
+    let made = rows::made(&mut conn, &ids.iter().copied().chain(origins).collect::<Vec<_>>()).await?;
+    let is_made = |letter: &Kept| {
+        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
+    };
     let waiting = pairs::of(&mut conn, &ids).await?;
     drop(conn);
     let now = carrier.ctx.now();
@@ -41,7 +47,7 @@ pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> 
             letter.kind == EnvelopeType::Task
                 && bridge.takes(&letter.purpose)
                 && !one.taken
-                && !made.contains(&letter.id)
+                && !is_made(letter)
                 && waits(&letter.id)
         });
         match letter {
@@ -90,8 +96,8 @@ async fn note(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept, job
     let ctx = carrier.ctx;
     let mut tx = ctx.pool.begin().await?;
     let (target, now) = (job.to_string(), ctx.now());
-    let carried =
-        Carried { bridge: &carrier.kept.name, source: &task.id, target: &target, at: now, job: Some(job) };
+    let (bridge_name, source) = (&carrier.kept.name, Source::Letter(&task.id));
+    let carried = Carried { bridge: bridge_name, source, target: &target, at: now, job: Some(job) };
     rows::carried(&mut tx, &carried).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
@@ -117,8 +123,10 @@ async fn refuse(
     let book = rulebook::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
     // Under the task's own name: it is no job, and becomes none later.
-    let answer = admitted(carrier, &book, &task.id, answer, &mut tx).await?;
-    let put = post::put(ctx, &mut tx, &mut post::Known::new(), answer.as_slice(), now).await?;
+    let answer = admitted(carrier, &book, Source::Letter(&task.id), answer, &mut tx).await?;
+    // Both mailboxes at once, in the order of everybody: the one that the answer goes to, and this one.
+    let own = [bridge.entity.as_str()];
+    let put = post::put_beside(ctx, &mut tx, &mut post::Known::new(), (answer.as_slice(), &own), now).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;

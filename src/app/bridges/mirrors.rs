@@ -13,7 +13,8 @@ use serde_json::json;
 
 use super::Kept as Bridge;
 use super::carrying::{Carrier, STRETCH};
-use super::rows::{self, Carried, Found};
+use super::finds::{self, Found};
+use super::rows::{self, Carried, Source};
 use crate::app::envelopes::{self, Kept};
 use crate::app::sends::Command;
 use crate::app::visits::home;
@@ -24,16 +25,21 @@ pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64>
     let mut conn = carrier.ctx.pool.acquire().await?;
     let (from, most) = (&carrier.kept.place, i64::from(STRETCH));
     let found = match (&mirror.entity, &mirror.bus) {
-        (Some(entity), _) => rows::items(&mut conn, entity, from.number, most).await?,
-        (None, Some(bus)) => rows::sent(&mut conn, bus, from, most).await?,
+        (Some(entity), _) => finds::items(&mut conn, entity, from.number, most).await?,
+        (None, Some(bus)) => finds::sent(&mut conn, bus, from, most).await?,
         (None, None) => Vec::new(),
     };
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let letters = envelopes::load_all(&mut conn, &ids).await?;
-    let made = rows::made(&mut conn, &ids).await?;
+    // Also what the gateway handed on in the place of what a bridge had made.
+    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
+    let made = rows::made(&mut conn, &ids.iter().copied().chain(origins).collect::<Vec<_>>()).await?;
+    let is_made = |letter: &Kept| {
+        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
+    };
     drop(conn);
     for one in &found {
-        let letter = letters.get(&one.envelope_id).filter(|letter| !made.contains(&letter.id));
+        let letter = letters.get(&one.envelope_id).filter(|letter| !is_made(letter));
         match letter {
             Some(letter) => show_one(carrier, mirror, one, letter).await?,
             None => rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &one.place).await?,
@@ -64,7 +70,7 @@ async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &K
         Err(failure) => return Err(failure),
     };
     let mut tx = ctx.pool.begin().await?;
-    let (bridge, source, at_time) = (&carrier.kept.name, &letter.id, ctx.now());
+    let (bridge, source, at_time) = (&carrier.kept.name, Source::Letter(&letter.id), ctx.now());
     rows::carried(&mut tx, &Carried { bridge, source, target: &target, at: at_time, job: None }).await?;
     rows::advance(&mut tx, carrier.kept, &at.place).await?;
     tx.commit().await?;

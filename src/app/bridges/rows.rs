@@ -69,7 +69,8 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<
          SELECT b.name FROM aee_bridges b
          WHERE EXISTS (SELECT 1 FROM aee_mailboxes m WHERE m.entity = b.entity AND m.last_seq > b.place)
             OR EXISTS (SELECT 1 FROM aee_envelopes e
-                       WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND e.status = 'accepted' AND (e.xid, e.id) > (b.place, b.place_id)
+                       WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND (e.status = 'accepted' OR e.agreed)
+                         AND (e.xid, e.id) > (b.place, b.place_id)
                          AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint))
             OR EXISTS (SELECT 1 FROM messages s WHERE s.channel_id = b.channel_id AND s.number > b.place)
             OR EXISTS (SELECT 1 FROM aee_bridged d JOIN job_clock k ON k.job_id = d.job_id
@@ -181,10 +182,35 @@ pub(super) async fn guard(conn: &mut PgConnection, lock: i64) -> Outcome<bool> {
     Ok(got.fetch_one(conn).await?)
 }
 
+/// What a bridge has carried something of. Each kind has names of its own: an envelope's is its sender's choice, and may
+/// look like any other's.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// An envelope.
+    Letter(&'a str),
+    /// An event of a job.
+    Event(&'a str),
+    /// A message.
+    Message(&'a str),
+    /// An envelope that the bridge sent, and the gateway has handed on as another one.
+    Made(&'a str),
+}
+
+impl<'a> Source<'a> {
+    fn parts(self) -> (&'static str, &'a str) {
+        match self {
+            Self::Letter(id) => ("letter", id),
+            Self::Event(id) => ("event", id),
+            Self::Message(id) => ("message", id),
+            Self::Made(id) => ("made", id),
+        }
+    }
+}
+
 /// What a bridge has carried.
 pub(super) struct Carried<'a> {
     pub bridge: &'a str,
-    pub source: &'a str,
+    pub source: Source<'a>,
     pub target: &'a str,
     pub at: Timestamp,
     /// The job whose events are to come back.
@@ -193,12 +219,14 @@ pub(super) struct Carried<'a> {
 
 /// Writes down what was carried; false when it was before.
 pub(super) async fn carried(conn: &mut PgConnection, one: &Carried<'_>) -> Outcome<bool> {
+    let (what, source) = one.source.parts();
     let done = sqlx::query!(
         "-- aee_bridged::insert
-         INSERT INTO aee_bridged (bridge, source, target, at, job_id, open) VALUES ($1, $2, $3, $4, $5, $6)
+         INSERT INTO aee_bridged (bridge, what, source, target, at, job_id, open) VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT DO NOTHING",
         one.bridge,
-        one.source,
+        what,
+        source,
         one.target,
         one.at,
         one.job.map(JobId::uuid),
@@ -207,12 +235,13 @@ pub(super) async fn carried(conn: &mut PgConnection, one: &Carried<'_>) -> Outco
     Ok(done.execute(conn).await?.rows_affected() > 0)
 }
 
-/// What a bridge has made of something.
-pub(super) async fn target(conn: &mut PgConnection, bridge: &str, source: &str) -> Outcome<Option<String>> {
+/// What a bridge has made of a message.
+pub(super) async fn target(conn: &mut PgConnection, bridge: &str, message: &str) -> Outcome<Option<String>> {
     let target = sqlx::query_scalar!(
-        "-- aee_bridged::target\n SELECT target FROM aee_bridged WHERE bridge = $1 AND source = $2",
+        "-- aee_bridged::target
+         SELECT target FROM aee_bridged WHERE bridge = $1 AND what = 'message' AND source = $2",
         bridge,
-        source
+        message
     );
     Ok(target.fetch_optional(conn).await?)
 }
@@ -287,7 +316,7 @@ pub(super) async fn lock(conn: &mut PgConnection, bridge: &str, source: &str) ->
         OpenRow,
         r#"-- aee_bridged::lock
          SELECT source, job_id AS "job_id!", told FROM aee_bridged
-         WHERE bridge = $1 AND source = $2 AND open AND job_id IS NOT NULL FOR UPDATE"#,
+         WHERE bridge = $1 AND what = 'letter' AND source = $2 AND open AND job_id IS NOT NULL FOR UPDATE"#,
         bridge,
         source
     );
@@ -303,7 +332,8 @@ pub(super) async fn tell(
     open: bool,
 ) -> Outcome<()> {
     sqlx::query!(
-        "-- aee_bridged::tell\n UPDATE aee_bridged SET told = $3, open = $4 WHERE bridge = $1 AND source = $2",
+        "-- aee_bridged::tell
+         UPDATE aee_bridged SET told = $3, open = $4 WHERE bridge = $1 AND what = 'letter' AND source = $2",
         bridge,
         source,
         told,
@@ -318,71 +348,12 @@ pub(super) async fn tell(
 pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- aee_bridged::forget
-         WITH old AS (SELECT bridge, source FROM aee_bridged WHERE at < $1 AND NOT open ORDER BY at LIMIT $2
+         WITH old AS (SELECT bridge, what, source FROM aee_bridged WHERE at < $1 AND NOT open ORDER BY at LIMIT $2
                       FOR UPDATE SKIP LOCKED)
-         DELETE FROM aee_bridged d USING old WHERE d.bridge = old.bridge AND d.source = old.source",
+         DELETE FROM aee_bridged d USING old
+         WHERE d.bridge = old.bridge AND d.what = old.what AND d.source = old.source",
         before,
         limit
     );
     Ok(done.execute(conn).await?.rows_affected())
-}
-
-/// An envelope that a bridge looks at: where it stands, its id, and whether somebody has taken it out.
-pub(super) struct Found {
-    pub place: Place,
-    pub envelope_id: String,
-    pub taken: bool,
-}
-
-/// What came into a mailbox after a place.
-pub(super) async fn items(
-    conn: &mut PgConnection,
-    entity: &str,
-    after: i64,
-    limit: i64,
-) -> Outcome<Vec<Found>> {
-    let rows = sqlx::query!(
-        r#"-- aee_bridges::items
-         SELECT seq, envelope_id, acked_at IS NOT NULL AS "taken!" FROM aee_items
-         WHERE entity = $1 AND seq > $2 ORDER BY seq LIMIT $3"#,
-        entity,
-        after,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
-    let found = rows.into_iter().map(|row| Found {
-        place: Place { number: row.seq, id: String::new() },
-        envelope_id: row.envelope_id,
-        taken: row.taken,
-    });
-    Ok(found.collect())
-}
-
-/// What was sent to a bus after a place, below the oldest transaction still under way.
-pub(super) async fn sent(
-    conn: &mut PgConnection,
-    bus: &str,
-    after: &Place,
-    limit: i64,
-) -> Outcome<Vec<Found>> {
-    let rows = sqlx::query!(
-        "-- aee_bridges::sent
-         SELECT xid, id FROM aee_envelopes
-         WHERE recipient = $1 AND recipient LIKE 'bus.%' AND status = 'accepted' AND (xid, id) > ($2, $3)
-           AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
-         ORDER BY xid, id LIMIT $4",
-        bus,
-        after.number,
-        after.id,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
-    let found = rows.into_iter().map(|row| Found {
-        place: Place { number: row.xid, id: row.id.clone() },
-        envelope_id: row.id,
-        taken: false,
-    });
-    Ok(found.collect())
 }

@@ -173,11 +173,17 @@ pub async fn wait(ctx: &Ctx, id: EndpointId, webhook_id: &str, limit: Duration) 
     let deadline = Instant::now() + limit;
     let filter = Filter { limit: 1, ..Filter::default() };
     let (mut look, longest) = LOOK;
+    let mut tried = false;
     loop {
         let found = page(ctx, id, Some(webhook_id), &filter).await?.pop();
         let found = found.ok_or_else(|| not_found("delivery"))?;
-        if !found.attempts.is_empty() || Instant::now() >= deadline {
+        if tried || Instant::now() >= deadline {
             return Ok(found);
+        }
+        tried = !found.attempts.is_empty();
+        if tried {
+            // What came of it was written with the attempt, perhaps between the reading of the one and of the other.
+            continue;
         }
         sleep(look).await;
         look = (look * 2).min(longest);

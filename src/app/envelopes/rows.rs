@@ -27,7 +27,7 @@ impl Stub {
         Self {
             kind: parcel.envelope.kind,
             principal: parcel.principal.clone(),
-            digest: parcel.digest(),
+            digest: parcel.digest,
             receipt: receipt.clone(),
         }
     }
@@ -35,12 +35,17 @@ impl Stub {
     /// What is said of another one with its id: the first receipt, when it is the same from the same principal, so that a
     /// retry is safe.
     pub fn repeated(&self, parcel: &Parcel) -> Refusal {
-        if self.digest == parcel.digest() && self.principal == parcel.principal {
+        if self.digest == parcel.digest && self.principal == parcel.principal {
             let message =
                 "This envelope was taken in before; `receipt` is its first one. Nothing was done again.";
             let receipt = Some(Box::new(self.receipt.clone()));
             return Refusal { receipt, ..Refusal::new(Code::DuplicateId, message) };
         }
+        Self::spent()
+    }
+
+    /// What is said of an envelope whose id is another one's.
+    pub fn spent() -> Refusal {
         let message =
             "An envelope with this `id` was taken in before (AEE §11.1). Give each envelope a new id.";
         Refusal::field(Code::DuplicateId, "id", "duplicate_id", message)
@@ -268,7 +273,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
     let deadlines: Vec<Option<Timestamp>> = all.iter().map(|(_, receipt)| receipt.deadline).collect();
     let seqs: Vec<Option<i64>> = all.iter().map(|(_, receipt)| receipt.seq).collect();
     let delivered: Vec<i32> = all.iter().map(|(_, receipt)| receipt.delivered).collect();
-    let digests: Vec<Vec<u8>> = all.iter().map(|(parcel, _)| parcel.digest().to_vec()).collect();
+    let digests: Vec<Vec<u8>> = all.iter().map(|(parcel, _)| parcel.digest.to_vec()).collect();
     let warnings = text(&|_, receipt| {
         receipt.warnings.iter().map(|warning| warning.as_str()).collect::<Vec<_>>().join(",")
     });
@@ -276,17 +281,17 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         "-- aee_envelopes::insert
          INSERT INTO aee_envelopes (id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at,
              principal_id, verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id,
-             body, digest)
+             body, digest, hash)
          SELECT id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at, principal_id,
                 verified_by, kid, status, effective_priority, deadline, string_to_array(warnings, ','), seq, delivered,
-                original_id, body, digest
+                original_id, body, digest, hash
          FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::timestamptz[], $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::text[],
                      $15::text[], $16::timestamptz[], $17::text[], $18::bigint[], $19::integer[], $20::text[],
-                     $21::text[], $22::bytea[])
+                     $21::text[], $22::bytea[], $23::text[])
               AS e (id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at, principal_id,
                     verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id, body,
-                    digest)",
+                    digest, hash)",
         &text(&|_, receipt| receipt.id.clone()),
         &text(&|parcel, _| parcel.envelope.kind.as_str().to_owned()),
         &text(&|parcel, _| parcel.envelope.sender.clone()),
@@ -308,7 +313,8 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         &delivered,
         &maybe(&|parcel| parcel.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
         &text(&|parcel, _| parcel.body.clone()),
-        &digests
+        &digests,
+        &text(&|parcel, _| parcel.hash.clone())
     )
     .execute(conn)
     .await?;
@@ -330,16 +336,34 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<H
     rows.into_iter().map(|row| row.kept().map(|kept| (kept.id.clone(), kept))).collect()
 }
 
-/// Deletes envelopes that came before a moment, up to `limit`; answers with their ids.
-pub(super) async fn delete(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<Vec<String>> {
-    let deleted = sqlx::query_scalar!(
+/// Has a task that a person has agreed to count as sent to its channel by this transaction.
+pub(crate) async fn agreed(conn: &mut PgConnection, id: &str) -> Outcome<()> {
+    let agreed = sqlx::query!(
+        "-- aee_envelopes::agreed
+         UPDATE aee_envelopes SET agreed = true, xid = pg_current_xact_id()::text::bigint WHERE id = $1",
+        id
+    );
+    agreed.execute(conn).await?;
+    Ok(())
+}
+
+/// Deletes envelopes that came before a moment, up to `limit`; answers with their ids, and with those whose `ts` named no
+/// moment.
+pub(super) async fn delete(
+    conn: &mut PgConnection,
+    before: Timestamp,
+    limit: i64,
+) -> Outcome<(Vec<String>, Vec<String>)> {
+    let deleted = sqlx::query!(
         "-- aee_envelopes::delete
          WITH old AS (
              SELECT id FROM aee_envelopes WHERE received_at < $1 ORDER BY received_at LIMIT $2
              FOR UPDATE SKIP LOCKED)
-         DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id",
+         DELETE FROM aee_envelopes e USING old WHERE e.id = old.id RETURNING e.id, e.sent_at",
         before,
         limit
     );
-    Ok(deleted.fetch_all(conn).await?)
+    let deleted = deleted.fetch_all(conn).await?;
+    let untimed = deleted.iter().filter(|row| row.sent_at.is_none()).map(|row| row.id.clone()).collect();
+    Ok((deleted.into_iter().map(|row| row.id).collect(), untimed))
 }

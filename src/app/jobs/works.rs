@@ -17,7 +17,7 @@ use super::submit::{Submission, Submitted, accept};
 use super::writes::{self, Fresh};
 use super::{budgets, log};
 use crate::app::inventory::{self, Known};
-use crate::app::{AppError, Ctx, Outcome, Tx, credentials};
+use crate::app::{AppError, Ctx, Outcome, Tx, credentials, is_rolled_back};
 use crate::db::commit::{Deed, GroupCommit};
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
@@ -68,11 +68,6 @@ impl Deed for Working {
             }
         }
     }
-}
-
-/// Whether a transaction lost to another one and can be tried again at once, unlike when the database is away.
-fn is_rolled_back(why: &str) -> bool {
-    why.contains("deadlock detected")
 }
 
 fn lost() -> AppError {

@@ -1,6 +1,6 @@
 //! The rows of mailboxes: tables `aee_mailboxes` and `aee_items`. Whose they are is `mailboxes.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
@@ -121,24 +121,38 @@ pub(super) async fn next(
 
 /// Marks items as taken out, and how far the mailbox is now.
 pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: Timestamp) -> Outcome<()> {
-    let up_to = if let Ack::UpTo(seq) = ack { *seq } else { 0 };
-    let these = if let Ack::These(seqs) = ack { seqs.as_slice() } else { &[] };
-    sqlx::query!(
-        "-- aee_items::ack
-         UPDATE aee_items SET acked_at = $4, held_until = NULL
-         WHERE entity = $1 AND acked_at IS NULL AND (seq = ANY($3) OR seq <= $2)",
-        entity,
-        up_to,
-        these,
-        now
-    )
-    .execute(&mut *conn)
-    .await?;
+    // Two statements, so that each has its index: in a full mailbox one ack must not look at all that waits.
+    let marked = match ack {
+        Ack::UpTo(seq) => {
+            let up_to = sqlx::query!(
+                "-- aee_items::ack_up_to
+                 UPDATE aee_items SET acked_at = $3, held_until = NULL
+                 WHERE entity = $1 AND acked_at IS NULL AND seq <= $2",
+                entity,
+                seq,
+                now
+            );
+            up_to.execute(&mut *conn).await
+        }
+        Ack::These(seqs) => {
+            let these = sqlx::query!(
+                "-- aee_items::ack_these
+                 UPDATE aee_items SET acked_at = $3, held_until = NULL
+                 WHERE entity = $1 AND seq = ANY($2) AND acked_at IS NULL",
+                entity,
+                seqs,
+                now
+            );
+            these.execute(&mut *conn).await
+        }
+    };
+    marked?;
     // Everything before the first one that still waits was taken out.
     sqlx::query!(
         "-- aee_mailboxes::acked
          UPDATE aee_mailboxes m SET acked_seq = greatest(m.acked_seq, coalesce(
-             (SELECT min(i.seq) - 1 FROM aee_items i WHERE i.entity = m.entity AND i.acked_at IS NULL), m.last_seq))
+             (SELECT min(i.seq) - 1 FROM aee_items i
+              WHERE i.entity = m.entity AND i.acked_at IS NULL AND i.seq > m.acked_seq), m.last_seq))
          WHERE m.entity = $1",
         entity
     )
@@ -278,6 +292,25 @@ pub(crate) async fn holders(conn: &mut PgConnection, envelope_id: &str) -> Outco
         envelope_id
     );
     Ok(holders.fetch_all(conn).await?)
+}
+
+/// Which of these envelopes lie in a mailbox of one whose name is like one of these (`LIKE`).
+pub(crate) async fn held_by(
+    conn: &mut PgConnection,
+    envelopes: &[&str],
+    names: &[String],
+) -> Outcome<HashSet<String>> {
+    if envelopes.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let held = sqlx::query_scalar!(
+        r#"-- aee_items::held_by
+         SELECT e.id AS "id!" FROM UNNEST($1::text[]) AS e (id)
+         WHERE EXISTS (SELECT 1 FROM aee_items i WHERE i.envelope_id = e.id AND i.entity LIKE ANY($2::text[]))"#,
+        envelopes as &[&str],
+        names
+    );
+    Ok(held.fetch_all(conn).await?.into_iter().collect())
 }
 
 /// How far those of these mailboxes have gone that somebody waits at.

@@ -2,42 +2,24 @@
 //! locked first, then mailboxes, each in the order of their names, so that two batches never wait for each other in a
 //! circle.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::borrow::Borrow;
+use std::collections::{BTreeSet, HashMap};
 
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::pairing::{self, Pair, PairStatus, Verdict};
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Voucher};
 use entente_core::envelopes::signing;
-use entente_core::envelopes::{EnvelopeType, Reference, Warning, hash, is_bus, members};
+use entente_core::envelopes::{EnvelopeType, Reference, Warning};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::desk::Desk;
+use super::links::{self, Link, Links};
 use super::push::push;
 use super::{Known, Parcel, Put, Way};
 use crate::app::envelopes::{self, Kept, Stub};
 use crate::app::mailboxes::{self, Item};
-use crate::app::{Ctx, Outcome, buses, envelope_keys, pairs};
-
-/// What a batch knows before it judges.
-struct Desk {
-    /// What is kept under the ids that the batch names.
-    stubs: HashMap<String, Stub>,
-    /// The envelopes that are referred to with a hash, and theirs.
-    hashes: HashMap<String, (Kept, String)>,
-    pairs: HashMap<(String, String), Pair>,
-    /// Who listens to each channel.
-    listeners: HashMap<String, Vec<String>>,
-    /// The keys that still count, of those by which signatures were verified.
-    keys: HashSet<(String, String)>,
-    /// The last number of each mailbox that is there.
-    ends: HashMap<String, i64>,
-    items: Vec<Item>,
-    fresh: Vec<Pair>,
-    closed: Vec<(String, String, String)>,
-    accepted: Vec<usize>,
-    /// The ids of those.
-    taken: HashSet<String>,
-}
+use crate::app::{AppError, Ctx, Outcome, pairs, refutations};
 
 /// Judges parcels and writes those that may pass, in the caller's transaction.
 ///
@@ -47,20 +29,51 @@ pub(crate) async fn put(
     ctx: &Ctx,
     conn: &mut PgConnection,
     known: &mut Known,
-    parcels: &[Parcel],
+    parcels: &[impl Borrow<Parcel>],
     now: Timestamp,
 ) -> Outcome<Put> {
-    let all: Vec<&Parcel> =
-        parcels.iter().flat_map(|parcel| std::iter::once(parcel).chain(parcel.made.as_deref())).collect();
-    let mut desk = Desk::prepare(conn, known, &all, now).await?;
+    put_beside(ctx, conn, known, (parcels, &[]), now).await
+}
+
+/// As [`put`], for who does something with these mailboxes too, in the same transaction: they are locked with the others,
+/// because two who lock some by some may wait for each other.
+pub(crate) async fn put_beside(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    known: &mut Known,
+    (parcels, beside): (&[impl Borrow<Parcel>], &[&str]),
+    now: Timestamp,
+) -> Outcome<Put> {
+    let handed: Vec<&Parcel> = parcels.iter().map(Borrow::borrow).collect();
+    let said: Vec<&Parcel> = handed.iter().copied().flat_map(with_made).collect();
+    let mut desk = Desk::prepare(conn, known, (&said, beside), now).await?;
+    // By the rules that count: they stay as they are until the commit.
+    let (links, none) = (links::ask(ctx, conn, &handed, &desk.listeners).await?, Links::default());
+    let (mut all, mut each) = (Vec::new(), Vec::new());
+    for (parcel, links) in handed.iter().copied().zip(&links) {
+        // What was made of it comes right after it: it stands or falls with it.
+        for one in with_made(parcel) {
+            all.push(one);
+            each.push(links);
+        }
+        all.extend(&links.made);
+        each.extend(links.made.iter().map(|_| &none));
+    }
     let strict = ctx.settings.post.strict_references;
-    let mut receipts: Vec<Result<Receipt, Refusal>> = Vec::with_capacity(all.len());
-    for (index, parcel) in all.iter().enumerate() {
-        let judged = desk.judge(parcel, (ctx.settings.strict, strict), now);
+    let mut receipts: Vec<Outcome<Receipt>> = Vec::with_capacity(all.len());
+    for (index, (parcel, links)) in all.iter().zip(each).enumerate() {
+        let judged = if parcel.judged.is_some_and(|version| version != desk.version) {
+            Err(AppError::Overtaken)
+        } else {
+            desk.judge(parcel, links, (ctx.settings.strict, strict), now).map_err(AppError::Refused)
+        };
         if let Ok(receipt) = &judged {
             desk.stubs.insert(receipt.id.clone(), Stub::of(parcel, receipt));
             desk.accepted.push(index);
             desk.taken.insert(receipt.id.clone());
+        } else {
+            // What comes with this one falls with it, also when another one with its id was taken in before.
+            desk.taken.remove(&parcel.envelope.id);
         }
         receipts.push(judged);
     }
@@ -71,94 +84,57 @@ pub(crate) async fn put(
         .collect();
     envelopes::insert(conn, &rows).await?;
     mailboxes::put(conn, &desk.items).await?;
+    let places: HashMap<&str, usize> =
+        rows.iter().enumerate().map(|(at, (_, receipt))| (receipt.id.as_str(), at)).collect();
     let kept = |id: &str| {
-        rows.iter().find(|(_, receipt)| receipt.id == id).map(|(parcel, said)| Kept::of(parcel, said))
+        let (parcel, said) = rows.get(*places.get(id)?)?;
+        Some(Kept::of(parcel, said))
     };
     let pushed = push(ctx, conn, &desk.items, kept, now).await?;
     pairs::insert(conn, &desk.fresh, now).await?;
     pairs::close(conn, &desk.closed).await?;
+    let refuted = rows.iter().filter_map(|(parcel, _)| parcel.refutation.as_ref());
+    refutations::keep(conn, &refuted.collect::<Vec<_>>()).await?;
     let touched: BTreeSet<String> = desk.items.iter().map(|item| item.entity.clone()).collect();
-    Ok(Put { answers: answers(parcels, receipts), touched: touched.into_iter().collect(), pushed })
+    let noted = rows.iter().map(|(parcel, _)| ("taken in", parcel.envelope.clone())).collect();
+    let touched = touched.into_iter().collect();
+    Ok(Put { answers: answers(&handed, &links, receipts), touched, pushed, noted })
+}
+
+/// A parcel, and what the gateway made from it.
+fn with_made(parcel: &Parcel) -> impl Iterator<Item = &Parcel> {
+    std::iter::once(parcel).chain(parcel.made.as_deref())
 }
 
 /// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
-fn answers(parcels: &[Parcel], receipts: Vec<Result<Receipt, Refusal>>) -> Vec<Outcome<Receipt>> {
+fn answers(parcels: &[&Parcel], links: &[Links], receipts: Vec<Outcome<Receipt>>) -> Vec<Outcome<Receipt>> {
     let mut receipts = receipts.into_iter();
-    let answer = |parcel: &Parcel| {
+    let answer = |(parcel, links): (&&Parcel, &Links)| {
         let own = receipts.next();
-        let made = parcel.made.as_ref().and_then(|_| receipts.next());
-        if let (Some(Ok(_)), Some(Err(refused))) = (&own, made) {
+        let made = receipts.by_ref().take(usize::from(parcel.made.is_some()) + links.made.len());
+        for refused in made.filter_map(Result::err).filter(|_| matches!(own, Some(Ok(_)))) {
             tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
         }
-        own.map_or_else(|| Err(super::lost()), |own| own.map_err(Into::into))
+        own.unwrap_or_else(|| Err(super::lost()))
     };
-    parcels.iter().map(answer).collect()
+    parcels.iter().zip(links).map(answer).collect()
 }
 
 impl Desk {
-    async fn prepare(
-        conn: &mut PgConnection,
-        known: &mut Known,
-        parcels: &[&Parcel],
-        now: Timestamp,
-    ) -> Outcome<Self> {
-        let mut ids: BTreeSet<&str> = BTreeSet::new();
-        let (mut answered, mut buses_named, mut hashed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for parcel in parcels {
-            let envelope = &parcel.envelope;
-            ids.insert(&envelope.id);
-            if let Some(task) = envelope.reply_to.as_deref() {
-                ids.insert(task);
-                answered.insert((task, parcel.speaker()));
-            }
-            hashed.extend(
-                envelope.references.iter().filter(|one| one.hash.is_some()).map(|one| one.id.as_str()),
-            );
-            if is_bus(&envelope.recipient) {
-                buses_named.insert(envelope.recipient.as_str());
-            }
-        }
-        let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
-        let hashes = hashes(conn, &hashed).await?;
-        let pairs = pairs::lock(conn, &answered.into_iter().collect::<Vec<_>>()).await?;
-        let listeners = buses::listeners(conn, &buses_named.into_iter().collect::<Vec<_>>()).await?;
-        let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);
-        let keys =
-            keys.filter_map(|parcel| Some((parcel.envelope.sender.clone(), parcel.verified.kid.clone()?)));
-        let keys: BTreeSet<(String, String)> = keys.collect();
-        let keys = envelope_keys::still_in_force(conn, &keys.into_iter().collect::<Vec<_>>(), now).await?;
-        let direct =
-            parcels.iter().filter(|parcel| parcel.way != Way::Keep && !parcel.envelope.is_broadcast());
-        let direct = direct.map(|parcel| parcel.envelope.recipient.as_str());
-        let entities: BTreeSet<&str> =
-            direct.chain(listeners.values().flatten().map(String::as_str)).collect();
-        let entities: Vec<&str> = entities.into_iter().collect();
-        let ends = mailboxes::lock(conn, known, &entities, now).await?;
-        Ok(Self {
-            stubs,
-            hashes,
-            pairs,
-            listeners,
-            keys,
-            ends,
-            items: Vec::new(),
-            fresh: Vec::new(),
-            closed: Vec::new(),
-            accepted: Vec::new(),
-            taken: HashSet::new(),
-        })
-    }
-
     /// Judges one; what follows from it is noted, so that the next one finds it.
     fn judge(
         &mut self,
         parcel: &Parcel,
+        links: &Links,
         (strict, hashes): (bool, bool),
         now: Timestamp,
     ) -> Result<Receipt, Refusal> {
         let envelope = &parcel.envelope;
         if let Some(stub) = self.stubs.get(&envelope.id) {
             return Err(stub.repeated(parcel));
+        }
+        if envelope.sent_at.is_none() && self.spent.contains(&envelope.id) {
+            return Err(Stub::spent());
         }
         if self.voided(parcel) {
             return Err(signing::wrong());
@@ -170,6 +146,7 @@ impl Desk {
             }
             warnings.push(Warning::ReferenceHashMismatch);
         }
+        self.passes_on(parcel, now)?;
         let verdict = if parcel.verified.by == Voucher::Gateway {
             self.own(parcel, now)?
         } else {
@@ -178,7 +155,7 @@ impl Desk {
         if let Verdict::Odd(warning) = verdict {
             warnings.push(warning);
         }
-        let recipients = self.recipients(parcel)?;
+        let recipients = self.recipients(parcel, links)?;
         if recipients.is_empty() && parcel.way != Way::Keep {
             warnings.push(Warning::NoSubscribers);
         }
@@ -191,9 +168,9 @@ impl Desk {
             self.closed.push((task, speaker, envelope.id.clone()));
         }
         if envelope.kind == EnvelopeType::Task && parcel.way != Way::Keep {
-            self.pair(parcel, &recipients);
+            self.pair(parcel, links, &recipients);
         }
-        let (seq, delivered) = self.deliver(parcel, &recipients, now);
+        let (seq, delivered) = self.deliver(parcel, links, &recipients, now);
         warnings.sort_unstable();
         warnings.dedup();
         Ok(Receipt {
@@ -215,17 +192,28 @@ impl Desk {
     }
 
     /// Puts it into mailboxes, if that is its way: its number, unless there are several, and in how many.
-    fn deliver(&mut self, parcel: &Parcel, recipients: &[String], now: Timestamp) -> (Option<i64>, i32) {
+    fn deliver(
+        &mut self,
+        parcel: &Parcel,
+        links: &Links,
+        recipients: &[String],
+        now: Timestamp,
+    ) -> (Option<i64>, i32) {
         if parcel.way != Way::Deliver {
             return (None, 0);
         }
         let envelope = &parcel.envelope;
         let mut seq = None;
         for entity in recipients {
+            let effective = match links.of(entity) {
+                Some(Link::Whole(believed)) => believed,
+                Some(Link::Instead) => continue,
+                Some(Link::Barred) | None => parcel.effective,
+            };
             let end = self.ends.entry(entity.clone()).or_default();
             *end += 1;
             seq = (!envelope.is_broadcast()).then_some(*end);
-            self.items.push(Item::new(entity, *end, &envelope.id, parcel.effective, now));
+            self.items.push(Item::new(entity, *end, &envelope.id, effective, now));
         }
         (seq, i32::try_from(recipients.len()).unwrap_or(i32::MAX))
     }
@@ -256,13 +244,27 @@ impl Desk {
         Ok(Verdict::Plain)
     }
 
+    /// An answer to the gateway's own task ends the one that it was asked for too. Where that one is over already, because it
+    /// was answered past the gateway, neither is taken in: a task has one end.
+    fn passes_on(&self, parcel: &Parcel, now: Timestamp) -> Result<(), Refusal> {
+        let made = parcel.made.as_deref().map(|made| (made, made.envelope.reply_to.as_ref()));
+        let Some((made, Some(task))) = made.filter(|(made, _)| made.envelope.kind.is_terminal()) else {
+            return Ok(());
+        };
+        let pair = self.pairs.get(&(task.clone(), made.speaker().to_owned()));
+        match pair.map(|pair| pair.status_at(now)) {
+            Some(PairStatus::Closed) if parcel.envelope.reply_to.as_ref() != Some(task) => {
+                Err(pairing::over("whom it was asked for has its result or error already"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a reference's hash is that of its envelope. What is not known here, or none of the sender's, is not compared:
     /// an answer would tell strangers what is there.
     fn fits(&self, parcel: &Parcel, reference: &Reference) -> bool {
-        let Some((kept, hash)) = self.hashes.get(&reference.id) else { return true };
-        let speaker = parcel.speaker();
-        let party = kept.sender == speaker || (kept.is_handed_out() && kept.recipient == speaker);
-        !party || reference.hash.as_ref() == Some(hash)
+        let Some(known) = self.referred.get(&reference.id) else { return true };
+        !known.is_party(parcel.speaker()) || reference.hash.as_ref() == Some(&known.hash)
     }
 
     /// What is known of what a parcel answers.
@@ -279,7 +281,7 @@ impl Desk {
     }
 
     /// Whose mailboxes it goes to.
-    fn recipients(&self, parcel: &Parcel) -> Result<Vec<String>, Refusal> {
+    fn recipients(&self, parcel: &Parcel, links: &Links) -> Result<Vec<String>, Refusal> {
         let envelope = &parcel.envelope;
         if parcel.way == Way::Keep {
             return Ok(Vec::new());
@@ -292,7 +294,9 @@ impl Desk {
         }
         let listeners = self.listeners.get(&envelope.recipient).map_or(&[][..], Vec::as_slice);
         let sender = parcel.speaker();
-        let others: Vec<String> = listeners.iter().filter(|one| one.as_str() != sender).cloned().collect();
+        let barred = |one: &str| links.of(one) == Some(Link::Barred);
+        let others = listeners.iter().filter(|one| one.as_str() != sender && !barred(one));
+        let others: Vec<String> = others.cloned().collect();
         if others.is_empty() && envelope.kind == EnvelopeType::Task {
             let message = format!(
                 "Nobody listens to `{}`, so nobody would do the task. Subscribe first, or send it to somebody.",
@@ -304,9 +308,13 @@ impl Desk {
     }
 
     /// A task is expected to be answered by each who gets it (AEE §4).
-    fn pair(&mut self, parcel: &Parcel, respondents: &[String]) {
+    fn pair(&mut self, parcel: &Parcel, links: &Links, respondents: &[String]) {
         let envelope = &parcel.envelope;
-        for respondent in respondents {
+        let instead = |one: &str| links.of(one) == Some(Link::Instead);
+        // Who gets something else yet is asked by that, and by who asked first.
+        let asked: Vec<&String> =
+            respondents.iter().filter(|one| parcel.original.is_none() || !instead(one)).collect();
+        for respondent in asked {
             let pair = Pair {
                 task_id: envelope.id.clone(),
                 respondent: respondent.clone(),
@@ -319,19 +327,6 @@ impl Desk {
             self.fresh.push(pair);
         }
     }
-}
-
-async fn hashes(conn: &mut PgConnection, ids: &BTreeSet<&str>) -> Outcome<HashMap<String, (Kept, String)>> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let all = envelopes::load_all(conn, &ids.iter().copied().collect::<Vec<_>>()).await?;
-    all.into_iter()
-        .map(|(id, kept)| {
-            let hash = hash(&members(kept.body.as_bytes())?);
-            Ok((id, (kept, hash)))
-        })
-        .collect()
 }
 
 fn wrong_hash() -> Refusal {

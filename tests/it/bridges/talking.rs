@@ -164,3 +164,27 @@ async fn what_a_bridge_has_made_is_carried_by_no_other() {
     assert_eq!(count(&world, "SELECT count(*) FROM aee_envelopes").await, 3);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_task_to_a_bus_is_shown_once_a_person_has_agreed() {
+    let (world, ada, bob) = two().await;
+    let admin = world.admin().await;
+    let (_, channel) = talk(&admin, json!({})).await;
+    let mirror = json!({ "kind": "mirror", "bus": "bus.ops", "channel_id": channel });
+    admin.put("/aee/bridges/bus", mirror).await.ok();
+    bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
+    let asked = json!({ "requires": { "human_approval": true } });
+    let task = with(letter(&world, "envelope-1", ("agent.ada", "bus.ops")), asked);
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    let event = with(letter(&world, "envelope-2", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
+    ada.post("/aee/envelopes", event.clone()).await.is(202);
+    let shown = until(&world, &admin, &channel, 1).await;
+    assert_eq!(shown[0]["payload"]["envelope"], event, "what waits was sent to nobody");
+    let kind = entente_core::principals::Kind::Human;
+    entente::app::seeds::seed(world.ctx(), kind, "human.eve", "key-of-eve").await.unwrap();
+    let agreed = json!({ "decision": "approve" });
+    world.client("key-of-eve").post("/aee/approvals/envelope-1", agreed).await.ok();
+    let shown = until(&world, &admin, &channel, 2).await;
+    assert_eq!(shown[1]["payload"]["envelope"], task);
+    world.end().await;
+}

@@ -1,7 +1,17 @@
 //! Tasks and what ends them (AEE §4), threads, deadlines, channels.
 
+use entente::app::seeds;
+use entente_core::principals::Kind;
+
 use super::{answer, letter, mail, two, with};
-use crate::harness::{Value, json};
+use crate::harness::{Client, Value, World, json};
+
+/// Somebody of this kind, with a key of their own.
+async fn client(world: &World, kind: Kind, id: &str) -> Client {
+    let secret = format!("key-of-{id}");
+    seeds::seed(world.ctx(), kind, id, &secret).await.unwrap();
+    world.client(&secret)
+}
 
 #[tokio::test]
 async fn a_task_is_over_with_its_first_result_or_error() {
@@ -63,6 +73,53 @@ async fn a_thread_is_a_tree_of_what_answers_what() {
     // Who is no party sees nothing of it; who is to a part sees that part.
     assert_eq!(shape(&eve.get("/aee/threads/thread-00000001").await.ok()).len(), 2);
     world.agent("agent.mallory").await.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn from_a_person_over_agents_to_a_service_and_back() {
+    let world = World::start().await;
+    let (adam, any) = (client(&world, Kind::Human, "human.adam").await, world.any());
+    let (router, reviewer) = (world.agent("agent.router").await, world.agent("agent.reviewer").await);
+    let linter = client(&world, Kind::Service, "service.linter").await;
+    any.put("/aee/mailboxes/urn:archive:7", json!({})).await.ok();
+    let hops = [
+        ("human.adam", &adam, "agent.router"),
+        ("agent.router", &router, "agent.reviewer"),
+        ("agent.reviewer", &reviewer, "service.linter"),
+        ("service.linter", &linter, "urn:archive:7"),
+    ];
+    let mut tasks = Vec::new();
+    for (n, (from, client, to)) in hops.into_iter().enumerate() {
+        let above = n.checked_sub(1).map(|n| format!("envelope-{n}"));
+        let task = with(letter(&world, &format!("envelope-{n}"), (from, to)), json!({ "reply_to": above }));
+        client.post("/aee/envelopes", task.clone()).await.is(202);
+        tasks.push(task);
+    }
+    let back = [&router, &reviewer, &linter, &any];
+    for (n, (task, client)) in tasks.iter().zip(back).enumerate().rev() {
+        client.post("/aee/envelopes", answer(&world, &format!("result-{n}"), task, "result")).await.is(202);
+    }
+    let told = mail(&adam, "human.adam").await;
+    assert_eq!((told.len(), &told[0].1["reply_to"]), (1, &json!("envelope-0")));
+    let thread = world.admin().await.get("/aee/threads/thread-00000001").await.ok();
+    let shape: Vec<(&str, u64)> = thread["envelopes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|leaf| (leaf["envelope"]["id"].as_str().unwrap(), leaf["depth"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("envelope-0", 0),
+        ("envelope-1", 1),
+        ("envelope-2", 2),
+        ("envelope-3", 3),
+        ("result-3", 4),
+        ("result-2", 3),
+        ("result-1", 2),
+        ("result-0", 1),
+    ];
+    assert_eq!(shape, expected);
     world.end().await;
 }
 
@@ -132,5 +189,61 @@ async fn a_channel_reaches_all_who_listen_but_the_sender() {
     let event = with(letter(&world, "envelope-6", ("agent.bob", "bus.quiet")), json!({ "type": "event" }));
     let quiet = bob.post("/aee/envelopes", event).await.is(202);
     assert!(quiet["warnings"].as_array().unwrap().contains(&json!("no_subscribers")));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn one_principal_fills_no_channel() {
+    let (world, ada, bob) = two().await;
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
+    let fill = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                SELECT 'bus.ops', 'agent.' || n, 'agent.ada', now() FROM generate_series(1, 249) n";
+    sqlx::query(fill).execute(&world.ctx().pool).await.unwrap();
+    // Again is the same, however full it is.
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
+    bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
+    ada.delete("/aee/buses/bus.ops/subscriptions/agent.ada").await.is(204);
+    ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
+    let more = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                VALUES ('bus.ops', 'agent.250', 'agent.bob', now()), ('bus.full', 'agent.bob', 'agent.ada', now())";
+    sqlx::query(more).execute(&world.ctx().pool).await.unwrap();
+    let full = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                SELECT 'bus.full', 'agent.' || n, 'agent.ada', now() FROM generate_series(1, 249) n";
+    sqlx::query(full).execute(&world.ctx().pool).await.unwrap();
+    ada.put("/aee/buses/bus.full/subscriptions/agent.ada", json!({})).await.refused(422, "unprocessable");
+    bob.put("/aee/buses/bus.full/subscriptions/agent.bob", json!({})).await.ok();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_to_many_is_taken_in_as_several() {
+    let (world, ada, bob) = two().await;
+    bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
+    let many = "WITH m AS (INSERT INTO aee_mailboxes (entity, created_at)
+                    SELECT 'agent.' || n, now() FROM generate_series(1, 700) n RETURNING entity)
+                INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
+                SELECT 'bus.ops', entity, 'service.any', now() FROM m";
+    sqlx::query(many).execute(&world.ctx().pool).await.unwrap();
+    let task = |n: u32| {
+        let more = json!({ "requires": { "timeout_ms": 1_000 } });
+        with(letter(&world, &format!("envelope-{n}"), ("agent.ada", "bus.ops")), more)
+    };
+    let batch: Vec<Value> = (0..6).map(task).collect();
+    let taken = ada.post("/aee/envelopes/batch", json!(batch)).await.is(202);
+    assert_eq!(taken["results"][5]["accepted"]["delivered"], 701);
+    let (most, all): (i64, i64) = sqlx::query_as(
+        "SELECT max(n), sum(n)::bigint FROM (SELECT count(*) AS n FROM aee_items GROUP BY xmin::text) AS by_transaction",
+    )
+    .fetch_one(&world.ctx().pool)
+    .await
+    .unwrap();
+    assert_eq!((most, all), (1_402, 4_206), "two envelopes to 701 make a transaction");
+    world.pass(2).await;
+    while world.sweep().await > 0 {}
+    let told = ada.get("/aee/mailboxes/agent.ada?limit=1").await.ok();
+    assert_eq!(
+        (&told["last_seq"], &told["items"][0]["envelope"]["intent"]),
+        (&json!(4_206), &json!("ops.backup.check"))
+    );
     world.end().await;
 }

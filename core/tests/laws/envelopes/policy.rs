@@ -97,6 +97,24 @@ fn the_least_priority_is_believed_and_all_is_left_out_that_any_rule_names() {
 }
 
 #[test]
+fn with_a_part_goes_all_that_is_in_it() {
+    let passage = |redact: &[&str]| Passage {
+        redact: redact.iter().map(|one| (*one).to_owned()).collect(),
+        ..Passage::default()
+    };
+    for (redact, gone, more) in [
+        (&["/a"][..], &[][..], &["/a"][..]),
+        (&["/a", "/b"], &["/a"], &["/b"]),
+        (&["/a/b", "/a/c/d"], &["/a"], &[]),
+        (&["/ab", "/a"], &["/a"], &["/ab"]),
+        (&["/a"], &["/a/b"], &["/a"]),
+    ] {
+        let gone: Vec<String> = gone.iter().map(|one| (*one).to_owned()).collect();
+        assert_eq!(passage(redact).more_than(&gone), more, "{redact:?} without {gone:?}");
+    }
+}
+
+#[test]
 fn a_rule_that_cannot_be_read_is_refused() {
     let many = vec!["a.b"; LIST_ITEMS + 1];
     for bad in [

@@ -37,6 +37,19 @@ fn a_member_that_is_there_twice_is_refused_at_any_depth() {
 }
 
 #[test]
+fn a_name_that_is_there_twice_is_not_repeated_whole() {
+    let message =
+        |name: &str| members(format!("{{\"{name}\":1,\"{name}\":2}}").as_bytes()).unwrap_err().message;
+    assert!(message("payload").contains("`payload` is there twice"));
+    let whole = "ä".repeat(60);
+    assert!(message(&whole).contains(&format!("`{whole}` is there twice")));
+    for long in ["ä".repeat(61), "x".repeat(120_000)] {
+        let message = message(&long);
+        assert!(message.contains("…` is there twice") && message.len() < 500, "{} bytes", message.len());
+    }
+}
+
+#[test]
 fn what_is_not_one_json_object_in_utf_8_is_refused() {
     for broken in ["", " ", "{", "{\"a\":1,}", "{\"a\":01}", "{} {}", "{'a':1}", "{\"a\":NaN}", "\u{feff}{}"]
     {
