@@ -189,7 +189,8 @@ pub async fn invitation(ctx: &Ctx, ticket: &str) -> Outcome<Invitation> {
 /// As [`invitation`].
 pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
-    // Before anything that costs: everybody may come with anything.
+    // Few at a time, as for keys; and looked at before anything that costs, because everybody may come with anything.
+    let _turn = ctx.grants.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
     let mut connection = ctx.pool.acquire().await?;
     links::waiting(&mut connection, &digest, ctx.now()).await?;
     drop(connection);
