@@ -7,7 +7,7 @@
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, Voucher};
 use entente_core::envelopes::redaction::Instead;
-use entente_core::envelopes::{Envelope, EnvelopeType, policy};
+use entente_core::envelopes::{Envelope, EnvelopeType, Priority, policy};
 use sqlx::PgConnection;
 
 use super::post::{Original, Parcel, Way};
@@ -28,12 +28,7 @@ pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outc
         reply_to: envelope.reply_to.as_deref(),
         without,
     };
-    let made = Parcel {
-        effective: parcel.effective,
-        deadline: parcel.deadline,
-        original: Some(Original::of(envelope)),
-        ..Parcel::repeating(letter.write(ctx.now(), &*ctx.chance)?)?
-    };
+    let made = Parcel { deadline: parcel.deadline, ..handed_on(ctx, letter, parcel.effective, ctx.now())? };
     parcel.way = Way::Withhold;
     parcel.made = Some(Box::new(made));
     Ok(parcel)
@@ -49,12 +44,20 @@ pub(crate) fn stand_in(
 ) -> Outcome<Parcel> {
     let sender = &ctx.settings.post.entity;
     let letter = Instead { original: task, sender, recipient, reply_to: task.reply_to.as_deref(), without };
-    Ok(Parcel {
-        effective: receipt.effective_priority,
-        deadline: receipt.deadline,
-        original: Some(Original { kept: true, ..Original::of(task) }),
-        ..Parcel::repeating(letter.write(now, &*ctx.chance)?)?
-    })
+    let original = Some(Original { kept: true, ..Original::of(task) });
+    let made = handed_on(ctx, letter, receipt.effective_priority, now)?;
+    Ok(Parcel { deadline: receipt.deadline, original, ..made })
+}
+
+/// What the gateway hands on of an envelope that is taken in with it.
+pub(crate) fn handed_on(
+    ctx: &Ctx,
+    letter: Instead<'_>,
+    effective: Priority,
+    now: Timestamp,
+) -> Outcome<Parcel> {
+    let original = Some(Original::of(letter.original));
+    Ok(Parcel { effective, original, ..Parcel::repeating(letter.write(now, &*ctx.chance)?)? })
 }
 
 /// What was sent to the gateway, and what is handed on of it when it answers what the gateway asked for somebody else: by the
@@ -89,10 +92,6 @@ pub(crate) async fn passed_back(
         reply_to: Some(&original.id),
         without: &passage.redact,
     };
-    let made = Parcel {
-        effective: passage.believed(answer.effective),
-        original: Some(Original::of(envelope)),
-        ..Parcel::repeating(letter.write(ctx.now(), &*ctx.chance)?)?
-    };
+    let made = handed_on(ctx, letter, passage.believed(answer.effective), ctx.now())?;
     Ok(Parcel { made: Some(Box::new(made)), ..answer })
 }

@@ -1,9 +1,9 @@
 //! What a server remembers of rules (`rules.rs`) and schemas (`schemas.rs`), so that judging an envelope asks the database
-//! for their version alone. Table `aee_version`.
+//! for nothing. Table `aee_version`.
 //!
 //! Every change of either raises the version in its own transaction. Whoever judges goes by what is remembered; the commit
 //! compares the version and has it judged anew when it differs. So a change counts for every envelope that is not yet
-//! committed, on every server, and judging costs no question.
+//! committed, on every server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -28,12 +28,7 @@ pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> 
     let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let letters = envelopes::load_all(&mut conn, &ids).await?;
-    // Also what the gateway handed on in the place of what a bridge had made.
-    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
-    let made = rows::made(&mut conn, &ids.iter().copied().chain(origins).collect::<Vec<_>>()).await?;
-    let is_made = |letter: &Kept| {
-        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
-    };
+    let made = rows::of_bridges(&mut conn, &letters).await?;
     let waiting = pairs::of(&mut conn, &ids).await?;
     drop(conn);
     let now = carrier.ctx.now();
@@ -47,7 +42,7 @@ pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> 
             letter.kind == EnvelopeType::Task
                 && bridge.takes(&letter.purpose)
                 && !one.taken
-                && !is_made(letter)
+                && !made.contains(&letter.id)
                 && waits(&letter.id)
         });
         match letter {

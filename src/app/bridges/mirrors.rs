@@ -31,15 +31,10 @@ pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64>
     };
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let letters = envelopes::load_all(&mut conn, &ids).await?;
-    // Also what the gateway handed on in the place of what a bridge had made.
-    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
-    let made = rows::made(&mut conn, &ids.iter().copied().chain(origins).collect::<Vec<_>>()).await?;
-    let is_made = |letter: &Kept| {
-        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
-    };
+    let made = rows::of_bridges(&mut conn, &letters).await?;
     drop(conn);
     for one in &found {
-        let letter = letters.get(&one.envelope_id).filter(|letter| !is_made(letter));
+        let letter = letters.get(&one.envelope_id).filter(|letter| !made.contains(&letter.id));
         match letter {
             Some(letter) => show_one(carrier, mirror, one, letter).await?,
             None => rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &one.place).await?,

@@ -1,12 +1,14 @@
 //! The rows of bridges: tables `aee_bridges`, what is to be carried, and `aee_bridged`, what was.
 
+use std::collections::{HashMap, HashSet};
+
 use entente_core::clock::Timestamp;
 use entente_core::ids::{ChannelId, JobId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Kept, Place};
-use crate::app::Outcome;
+use crate::app::{Outcome, envelopes};
 
 struct Row {
     name: String,
@@ -253,6 +255,20 @@ pub(super) async fn made(conn: &mut PgConnection, targets: &[&str]) -> Outcome<V
         targets as &[&str]
     );
     Ok(made.fetch_all(conn).await?)
+}
+
+/// Those of these envelopes that bridges have made, and what the gateway handed on in the place of such a one.
+pub(super) async fn of_bridges(
+    conn: &mut PgConnection,
+    letters: &HashMap<String, envelopes::Kept>,
+) -> Outcome<HashSet<String>> {
+    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
+    let asked: Vec<&str> = letters.keys().map(String::as_str).chain(origins).collect();
+    let made: HashSet<String> = made(conn, &asked).await?.into_iter().collect();
+    let is_made = |letter: &&envelopes::Kept| {
+        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
+    };
+    Ok(letters.values().filter(is_made).map(|letter| letter.id.clone()).collect())
 }
 
 /// A task that became a job whose end was not told yet.

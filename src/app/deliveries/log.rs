@@ -8,6 +8,7 @@ use entente_core::ids::{AttemptId, EndpointId};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::webhooks::{DeliveryStatus, PING};
 use serde_json::json;
+use sqlx::PgConnection;
 use tokio::time::{Instant, sleep};
 
 use super::rows::{Queue, queue};
@@ -76,6 +77,8 @@ pub async fn list(ctx: &Ctx, caller: &Caller, id: EndpointId, filter: &Filter) -
 }
 
 async fn page(ctx: &Ctx, id: EndpointId, only: Option<&str>, filter: &Filter) -> Outcome<Vec<Delivery>> {
+    // What came of a delivery is written with its attempt, and seen with it.
+    let mut tx = ctx.snapshot().await?;
     let rows = sqlx::query!(
         "-- deliveries::page
          SELECT d.id, d.webhook_id, b.type, d.status, d.created_at, d.next_attempt_at, d.finished_at
@@ -90,10 +93,11 @@ async fn page(ctx: &Ctx, id: EndpointId, only: Option<&str>, filter: &Filter) ->
         filter.before,
         i64::from(filter.limit)
     )
-    .fetch_all(&ctx.pool)
+    .fetch_all(&mut *tx)
     .await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
-    let mut attempts = attempts(ctx, &ids).await?;
+    let mut attempts = attempts(&mut tx, &ids).await?;
+    tx.commit().await?;
     let shown = rows.into_iter().map(|row| {
         let status =
             DeliveryStatus::parse(&row.status).ok_or_else(|| unknown("delivery status", &row.status))?;
@@ -110,14 +114,14 @@ async fn page(ctx: &Ctx, id: EndpointId, only: Option<&str>, filter: &Filter) ->
     shown.collect()
 }
 
-async fn attempts(ctx: &Ctx, ids: &[i64]) -> Outcome<HashMap<i64, Vec<Attempt>>> {
+async fn attempts(conn: &mut PgConnection, ids: &[i64]) -> Outcome<HashMap<i64, Vec<Attempt>>> {
     let rows = sqlx::query!(
         "-- deliveries::attempts
          SELECT id, delivery_id, at, status, error, millis, response FROM webhook_attempts
          WHERE delivery_id = ANY ($1) ORDER BY delivery_id, id",
         ids
     )
-    .fetch_all(&ctx.pool)
+    .fetch_all(conn)
     .await?;
     let mut found: HashMap<i64, Vec<Attempt>> = HashMap::new();
     for row in rows {
@@ -173,17 +177,11 @@ pub async fn wait(ctx: &Ctx, id: EndpointId, webhook_id: &str, limit: Duration) 
     let deadline = Instant::now() + limit;
     let filter = Filter { limit: 1, ..Filter::default() };
     let (mut look, longest) = LOOK;
-    let mut tried = false;
     loop {
         let found = page(ctx, id, Some(webhook_id), &filter).await?.pop();
         let found = found.ok_or_else(|| not_found("delivery"))?;
-        if tried || Instant::now() >= deadline {
+        if !found.attempts.is_empty() || Instant::now() >= deadline {
             return Ok(found);
-        }
-        tried = !found.attempts.is_empty();
-        if tried {
-            // What came of it was written with the attempt, perhaps between the reading of the one and of the other.
-            continue;
         }
         sleep(look).await;
         look = (look * 2).min(longest);

@@ -279,7 +279,7 @@ pub(super) async fn take(
         "SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
              SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
              ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
-         WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3)",
+         WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')",
         agents,
         max,
         worker,
@@ -291,7 +291,7 @@ pub(super) async fn take(
     Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
 }
 
-/// Takes these jobs, those of them that still wait.
+/// Takes these jobs, those of them that still wait, for a worker that is still to have some.
 pub(super) async fn take_these(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -303,6 +303,7 @@ pub(super) async fn take_these(
     let rows = claim!(
         "job_clock::take_with_intents",
         "SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
+           AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
          ORDER BY c.job_id FOR UPDATE SKIP LOCKED",
         ids,
         tokens.count(),

@@ -64,6 +64,8 @@ pub(crate) async fn put_beside(
     for (index, (parcel, links)) in all.iter().zip(each).enumerate() {
         let judged = if parcel.judged.is_some_and(|version| version != desk.version) {
             Err(AppError::Overtaken)
+        } else if let Some(fault) = &links.fault {
+            Err(AppError::Refused(fault.clone()))
         } else {
             desk.judge(parcel, links, (ctx.settings.strict, strict), now).map_err(AppError::Refused)
         };

@@ -10,9 +10,9 @@ use entente_core::envelopes::{Priority, read};
 use entente_core::refusal::Refusal;
 use sqlx::PgConnection;
 
-use super::{Original, Parcel, Signatures, Way};
+use super::{Parcel, Signatures, Way};
 use crate::app::rulebook::{self, Rulebook};
-use crate::app::{Ctx, Outcome};
+use crate::app::{AppError, Ctx, Outcome, redactions};
 
 /// What one who listens gets of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(super) struct Links {
     known: HashMap<String, Link>,
     /// What the gateway made for some of them.
     pub made: Vec<Parcel>,
+    /// Why what they would get cannot be made: then nobody gets anything, and its sender hears why.
+    pub fault: Option<Refusal>,
 }
 
 impl Links {
@@ -85,7 +87,15 @@ pub(super) async fn ask(
     }
     for (parcel, links) in parcels.iter().zip(&mut all).filter(|(parcel, _)| parcel.way != Way::Keep) {
         for listener in listeners.get(&parcel.envelope.recipient).into_iter().flatten() {
-            links.judge(ctx, &book, parcel, listener)?;
+            match links.judge(ctx, &book, parcel, listener) {
+                // It is this envelope's alone: the others of the batch have nothing to do with it.
+                Err(AppError::Refused(fault)) => {
+                    links.made.clear();
+                    links.fault = Some(fault);
+                    break;
+                }
+                judged => judged?,
+            }
         }
     }
     Ok(all)
@@ -125,11 +135,6 @@ fn made(
         reply_to: envelope.reply_to.as_deref(),
         without,
     };
-    let original = parcel.original.clone().unwrap_or_else(|| Original::of(envelope));
-    Ok(Parcel {
-        effective,
-        deadline: parcel.deadline,
-        original: Some(original),
-        ..Parcel::own(letter.write(ctx.now(), &*ctx.chance)?)?
-    })
+    let made = redactions::handed_on(ctx, letter, effective, ctx.now())?;
+    Ok(Parcel { deadline: parcel.deadline, original: parcel.original.clone().or(made.original), ..made })
 }

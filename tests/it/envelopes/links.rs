@@ -62,6 +62,24 @@ impl Partners {
 }
 
 #[tokio::test]
+async fn what_would_be_too_large_for_one_who_listens_is_refused_alone() {
+    let (world, all) = partners().await;
+    let long = |id: &str, size: usize| {
+        let payload = json!({ "customer": { "email": "x" }, "said": "x".repeat(size) });
+        said(&world, id, json!({ "payload": payload }))
+    };
+    let most = 256 * 1024 - long("envelope-1", 0).to_string().len();
+    let batch = json!([long("envelope-1", most), long("envelope-2", 10)]);
+    let answers = all.ada.post("/aee/envelopes/batch", batch).await.ok();
+    let items = answers["results"].as_array().unwrap();
+    assert_eq!(items[0]["error"]["code"], "too_large", "{answers}");
+    assert!(items[0]["error"]["detail"].as_str().unwrap().contains("hands this on"), "{answers}");
+    assert_eq!((answers["accepted"].as_i64(), answers["refused"].as_i64()), (Some(1), Some(1)));
+    assert_eq!(all.have().await, [1, 0, 1, 0]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn each_who_listens_gets_what_may_pass_to_them() {
     let (world, all) = partners().await;
     let event = said(&world, "envelope-1", json!({}));

@@ -1,11 +1,13 @@
-//! One private PostgreSQL per run, by the server's own module; one database per test, copied from a migrated template.
+//! One private PostgreSQL per run, by the server's own module; one database per test, copied from a migrated template
+//! and gone with the test: hundreds of them would fill a small disk.
 
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
 
 use entente::db::{migrate, pool, private::Private};
 use sqlx::postgres::PgConnectOptions;
@@ -17,9 +19,38 @@ const TEMPLATE: &str = "template_of_tests";
 pub struct Cluster {
     private: Private,
     next: AtomicU32,
+    /// Takes the names of databases that nobody needs any more.
+    over: mpsc::Sender<String>,
 }
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+
+thread_local! {
+    /// The databases of the test that runs on this thread, which ends with it.
+    static OWN: RefCell<Own> = const { RefCell::new(Own(Vec::new())) };
+}
+
+struct Own(Vec<String>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let over = CLUSTER.get().map(|cluster| &cluster.over);
+        // Who would take them is gone only when all is over.
+        self.0.drain(..).for_each(|name| drop(over.map(|over| over.send(name))));
+    }
+}
+
+/// Removes the databases whose names come in, for as long as the process lives.
+fn tidy(options: &PgConnectOptions, names: &mpsc::Receiver<String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = options.connect().await.unwrap();
+        for name in names {
+            let statement = sqlx::AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"));
+            sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        }
+    });
+}
 
 impl Cluster {
     /// The run's PostgreSQL, started by the first who asks.
@@ -47,7 +78,10 @@ impl Cluster {
         let template = pool(private.options_for(TEMPLATE), 1);
         migrate::run(&template).await.unwrap();
         template.close().await;
-        Self { private, next: AtomicU32::new(0) }
+        let (over, names) = mpsc::channel();
+        let options = private.options();
+        std::thread::spawn(move || tidy(&options, &names));
+        Self { private, next: AtomicU32::new(0), over }
     }
 
     /// How to connect to a database.
@@ -61,7 +95,7 @@ impl Cluster {
         format!("{}/{database}", url.rsplit_once('/').unwrap().0)
     }
 
-    /// A database of one's own.
+    /// A database of the test's own, which is removed when the test's thread ends.
     pub async fn fresh_database(&self) -> String {
         let name = format!("test_{}", self.next.fetch_add(1, Ordering::Relaxed));
         let mut connection = self.private.options().connect().await.unwrap();
@@ -69,7 +103,10 @@ impl Cluster {
         for _ in 0..200 {
             let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"));
             match sqlx::raw_sql(statement).execute(&mut connection).await {
-                Ok(_) => return name,
+                Ok(_) => {
+                    OWN.with_borrow_mut(|own| own.0.push(name.clone()));
+                    return name;
+                }
                 Err(_busy) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
             }
         }
