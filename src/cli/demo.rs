@@ -1,8 +1,9 @@
 //! `entente demo`: the whole story end to end, on a server of its own, over real HTTP; a transcript to read, and an exit
 //! status that says whether everything went as it should. It uses nothing that a client could not. How they share out
 //! work is `demo/work.rs`, what jobs may do and how they are followed `demo/jobs.rs`, what goes by post
-//! `demo/post.rs`.
+//! `demo/post.rs`, what a person decides `demo/decision.rs`.
 
+mod decision;
 mod jobs;
 mod post;
 mod work;
@@ -131,7 +132,8 @@ async fn story(root: &Api) -> Done {
     stage.proof().await?;
     stage.budget().await?;
     stage.streamed().await?;
-    stage.post().await
+    stage.post().await?;
+    stage.decision().await
 }
 
 impl Stage {

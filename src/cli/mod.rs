@@ -5,6 +5,7 @@ mod agents;
 mod channels;
 mod checkpoints;
 mod database;
+mod decide;
 mod demo;
 mod envelopes;
 mod intents;
@@ -12,6 +13,7 @@ mod jobs;
 mod keys;
 mod leases;
 mod messages;
+mod moments;
 mod output;
 mod people;
 mod principals;
@@ -87,6 +89,9 @@ enum Command {
     Schemas(schemas::Schemas),
     #[command(name = "webhook")]
     Webhooks(webhooks::Webhooks),
+    #[command(name = "moment")]
+    Moments(moments::Moments),
+    Decide(decide::Decide),
     Verify(verify::Verify),
     /// Print the OpenAPI document
     Openapi,
@@ -142,6 +147,8 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Trace(trace) => trace.run().await,
         Command::Schemas(schemas) => schemas.run().await,
         Command::Webhooks(webhooks) => webhooks.run().await,
+        Command::Moments(moments) => moments.run().await,
+        Command::Decide(decide) => decide.run().await,
         Command::Verify(verify) => verify.run(),
         Command::Openapi => verify::openapi(),
     }

@@ -177,7 +177,7 @@ fn asked(call: &Call, found: &Shown, warnings: &[Value]) -> Said {
         return Answer::new(told(moment), &body);
     };
     let around = Around {
-        id: moment.id,
+        id: Some(moment.id),
         agent_id: None,
         expires_at: moment.expires_at,
         now: call.ctx().now(),

@@ -1,6 +1,8 @@
 //! The command line, run as people run it: the program as a process.
 
+mod decide;
 mod envelopes;
+mod moments;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

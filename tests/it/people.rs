@@ -212,7 +212,7 @@ async fn a_terminal_is_let_in_for_ten_minutes() {
     let mut browser = logged_in(&world, "human.ada", true).await;
     let page = browser.act("/terminal", "/terminal", &[]).await;
     assert_eq!(page.status, 200, "{}", page.text);
-    let key = page.between("ENTENTE_API_KEY=", "</pre>");
+    let key = page.between("<pre class=\"key\" tabindex=\"0\">", "</pre>");
     let terminal = world.client(&key);
     let me = terminal.get("/principals/me").await.ok();
     assert_eq!((&me["principal_id"], &me["key"]["label"]), (&json!("human.ada"), &json!("terminal")));

@@ -11,8 +11,8 @@ use crate::ids::MomentId;
 /// What stands around a question.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
-    /// The moment.
-    pub id: MomentId,
+    /// The moment, where the reader knows of one.
+    pub id: Option<MomentId>,
     /// Who asks, where the reader does not know.
     pub agent_id: Option<&'a str>,
     /// When it lapses.
@@ -62,8 +62,11 @@ pub fn text(brief: &Brief, shown: &Shown<'_>) -> String {
 }
 
 fn head(brief: &Brief, shown: &Shown<'_>) -> String {
-    let mut head = format!("DECISION NEEDED [{}]", shown.id);
+    let mut head = "DECISION NEEDED".to_owned();
     // Writing into a text does not fail.
+    if let Some(id) = shown.id {
+        let _ = write!(head, " [{id}]");
+    }
     if let Some(agent) = shown.agent_id {
         let _ = write!(head, "  from: {}", plain(agent));
     }

@@ -8,6 +8,7 @@ mod hooks;
 pub mod process;
 mod receiver;
 pub mod socket;
+pub mod terminal;
 mod stream;
 
 use std::net::SocketAddr;

@@ -9,7 +9,7 @@ use super::{brief, id, later, sample, with};
 
 fn shown() -> Shown<'static> {
     Shown {
-        id: id(1),
+        id: Some(id(1)),
         agent_id: None,
         expires_at: Some(later(3600)),
         now: later(0),

@@ -1,0 +1,312 @@
+//! `entente decide`: a person at a terminal answers what waits for it, one question after the other (binding moment §8.2). It
+//! asks for a key that the login in a browser gives out for ten minutes, and takes no other: one that lies in a file or in the
+//! environment can be read by every agent that runs as the same user (§11.4). How a question looks is `moments.rs`, how a
+//! terminal is read `decide/terminal.rs`.
+
+mod terminal;
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use clap::Args;
+use entente_core::clock::Clock as _;
+use entente_core::moments::text::plain;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use self::terminal::{Terminal, say};
+use super::moments::{complaint, is_open, outcome, path, said, written};
+use super::remote::{Api, Failure as Refusal, Remote};
+use super::{Done, Failure};
+use crate::environment::SystemClock;
+
+/// The label of a key that a login gives to a terminal.
+const TERMINAL: &str = "terminal";
+/// Seconds that the server holds a request that waits for news, and between two of them when it is away.
+const NEWS: &str = "25";
+const AWAY: Duration = Duration::from_secs(3);
+
+/// Answer what waits for you: needs a terminal, and a key of ten minutes from the page /terminal
+#[derive(Debug, Args)]
+pub(super) struct Decide {
+    #[command(flatten)]
+    remote: Remote,
+    /// This one alone
+    moment: Option<String>,
+}
+
+/// What comes after a question.
+enum Next {
+    /// The following one.
+    Go,
+    /// It stays; the following one.
+    Later,
+    /// No more.
+    Quit,
+}
+
+impl Decide {
+    pub(super) async fn run(self) -> Done {
+        if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+            return Err("a decision is made by a person at a terminal, and this is none. \
+                        `entente moment list` and `show` print questions anywhere"
+                .into());
+        }
+        tokio::select! {
+            done = self.one_by_one() => done,
+            // What was entered is not sent, and what is typed is seen again: the terminal's guard is dropped with the rest.
+            told = tokio::signal::ctrl_c() => Ok(told?),
+        }
+    }
+
+    async fn one_by_one(self) -> Done {
+        let mut desk =
+            Desk { api: self.remote.api()?, url: self.remote.url().to_owned(), terminal: Terminal::open() };
+        if !desk.let_in().await? {
+            return Ok(());
+        }
+        let mut left = HashSet::new();
+        loop {
+            let waiting = match &self.moment {
+                Some(moment) => vec![moment.clone()],
+                None => desk.inbox().await?,
+            };
+            let Some(moment) = waiting.into_iter().find(|id| !left.contains(id)) else { break };
+            match desk.present(&moment).await? {
+                Next::Go => {}
+                Next::Later => drop(left.insert(moment.clone())),
+                Next::Quit => return Ok(()),
+            }
+            left.extend(self.moment.clone());
+        }
+        say(if left.is_empty() { "Nothing waits for you." } else { "That was all." })
+    }
+}
+
+/// A person at a terminal.
+struct Desk {
+    api: Api,
+    url: String,
+    terminal: Terminal,
+}
+
+impl Desk {
+    /// Asks for a key until one opens; whether one does.
+    async fn let_in(&mut self) -> Result<bool, Failure> {
+        say(&format!(
+            "Open {}/terminal in the browser where you are logged in, and paste the key here.",
+            self.url
+        ))?;
+        while let Some(key) = self.terminal.secret("Key (it is not shown): ").await? {
+            let api = self.api.with_key(&key);
+            match api.get("/principals/me", &[]).await {
+                Ok(me) if me["kind"] == "human" && me["key"]["label"] == TERMINAL => {
+                    let name = plain(me["principal_id"].as_str().unwrap_or_default());
+                    let until = plain(me["key"]["expires_at"].as_str().unwrap_or_default());
+                    say(&format!("You decide as {name}, until {until}."))?;
+                    self.api = api;
+                    return Ok(true);
+                }
+                Ok(_) => say(&format!("This key is not a terminal's. Get one at {}/terminal.", self.url))?,
+                Err(failure @ Refusal::Refused { .. }) => say(&complaint(&failure))?,
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    async fn inbox(&self) -> Result<Vec<String>, Failure> {
+        let found = self.api.get("/moments/inbox", &[]).await?;
+        let all = found["moments"].as_array().into_iter().flatten();
+        Ok(all.filter_map(|one| one["id"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Shows a question and does what the person says, until it needs nobody any more or is left.
+    async fn present(&mut self, id: &str) -> Result<Next, Failure> {
+        let mut moment = self.api.post(&format!("{}/view", path(id)), &json!({})).await?;
+        let (text, fault) = written(&moment, SystemClock.now());
+        say(&format!("\n{}", text.trim_end()))?;
+        if let Some(fault) = fault {
+            say(&format!("Its question cannot be shown, and so not be answered: {fault}"))?;
+        }
+        loop {
+            if !waits(&moment) {
+                return Ok(Next::Go);
+            }
+            self.terminal.prompt(&choices(&moment))?;
+            let line = tokio::select! {
+                line = self.terminal.line() => line,
+                news = news(&self.api, &moment) => {
+                    tell(&moment, &news)?;
+                    moment = news;
+                    continue;
+                }
+            };
+            let Some(line) = line else { return Ok(Next::Quit) };
+            match line.trim() {
+                "" => {}
+                "n" => return Ok(Next::Later),
+                "q" => return Ok(Next::Quit),
+                word => match self.act(&moment, word).await? {
+                    Some(now) => {
+                        if !waits(&now) {
+                            say(&outcome(&now))?;
+                        }
+                        moment = now;
+                    }
+                    // Whatever it was, what is shown next is how it stands.
+                    None => moment = self.api.get(&path(id), &[]).await?,
+                },
+            }
+        }
+    }
+
+    /// Does what one letter or number says; the moment afterwards, unless nothing was done.
+    async fn act(&mut self, moment: &Value, word: &str) -> Result<Option<Value>, Failure> {
+        let slots = &moment["binding_moment"];
+        let (free_text, dialogue) = (
+            slots["question"]["hatches"]["free_text"] == true,
+            slots["question"]["hatches"]["dialogue"] == true,
+        );
+        let (open, deliberating) = (is_open(moment), moment["state"] == "deliberating");
+        match word {
+            "t" if open && free_text => self.answer(moment, "free_text", "answer", "Your answer").await,
+            "d" if open && dialogue => {
+                self.answer(moment, "dialogue", "objection", "What is wrong with the question").await
+            }
+            "a" if open => self.talk(moment, "What you want to know").await,
+            "r" if deliberating => self.talk(moment, "Your reply").await,
+            "c" if deliberating => {
+                let agent = plain(moment["agent_id"].as_str().unwrap_or_default());
+                if !self.terminal.confirm(&format!("This ends it; {agent} may ask what it likes")).await? {
+                    return Ok(None);
+                }
+                self.commit(moment, "close", &json!({})).await
+            }
+            number if open => {
+                let options = slots["question"]["options"].as_array().map_or(&[][..], Vec::as_slice);
+                let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                let Some((at, option)) = at.and_then(|at| Some((at, options.get(at)?))) else {
+                    return unknown(word);
+                };
+                let label = plain(option["label"].as_str().unwrap_or_default());
+                if !self.terminal.confirm(&format!("You answer {number}) {label}")).await? {
+                    return Ok(None);
+                }
+                let resolution = json!({ "kind": "option", "option_idx": at });
+                self.resolve(moment, &resolution).await
+            }
+            _ => unknown(word),
+        }
+    }
+
+    /// An answer in the person's own words.
+    async fn answer(
+        &mut self,
+        moment: &Value,
+        kind: &str,
+        member: &str,
+        what: &str,
+    ) -> Result<Option<Value>, Failure> {
+        let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
+        let mut resolution = json!({ "kind": kind });
+        resolution[member] = json!(text);
+        self.resolve(moment, &resolution).await
+    }
+
+    async fn resolve(&mut self, moment: &Value, resolution: &Value) -> Result<Option<Value>, Failure> {
+        // The answer is to the question that was seen.
+        let body = json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution });
+        self.commit(moment, "resolution", &body).await
+    }
+
+    /// Something that is no answer.
+    async fn talk(&mut self, moment: &Value, what: &str) -> Result<Option<Value>, Failure> {
+        let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
+        self.commit(moment, "words", &json!({ "text": text })).await
+    }
+
+    /// Has the server do it, once, however often it is sent: a key that is over and a server that is away lose nothing.
+    async fn commit(&mut self, moment: &Value, verb: &str, body: &Value) -> Result<Option<Value>, Failure> {
+        let path = format!("{}/{verb}", path(moment["id"].as_str().unwrap_or_default()));
+        let once = Uuid::now_v7().to_string();
+        loop {
+            match self.api.post_once(&path, body, &once).await {
+                Ok(now) => return Ok(Some(now)),
+                Err(Refusal::Refused { status: 401, .. }) => {
+                    say("Your key is over. Nothing was sent yet, and nothing is lost.")?;
+                    if !self.let_in().await? {
+                        return Ok(None);
+                    }
+                }
+                Err(failure @ Refusal::Refused { .. }) => {
+                    say(&complaint(&failure))?;
+                    return Ok(None);
+                }
+                Err(failure) => {
+                    say(&complaint(&failure))?;
+                    if !self.terminal.confirm("Try again").await? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unknown(word: &str) -> Result<Option<Value>, Failure> {
+    say(&format!("`{}` is none of the choices; nothing was done.", plain(word)))?;
+    Ok(None)
+}
+
+/// Whether it waits for its person.
+fn waits(moment: &Value) -> bool {
+    is_open(moment) || moment["state"] == "deliberating"
+}
+
+/// What may be entered: no answer is there by itself.
+fn choices(moment: &Value) -> String {
+    if !is_open(moment) {
+        return "r) reply, c) close, n) next, q) quit: ".to_owned();
+    }
+    let question = &moment["binding_moment"]["question"];
+    let mut all = String::new();
+    if let Some(options) = question["options"].as_array() {
+        all = format!("1-{}, ", options.len());
+    }
+    if question["hatches"]["free_text"] == true {
+        all.push_str("t, ");
+    }
+    if question["hatches"]["dialogue"] == true {
+        all.push_str("d, ");
+    }
+    all + "a) ask for detail, n) next, q) quit: "
+}
+
+/// Waits until a moment has changed; how it is then. A server that is away has no news.
+async fn news(api: &Api, moment: &Value) -> Value {
+    let path = path(moment["id"].as_str().unwrap_or_default());
+    let query = [("wait", NEWS.to_owned()), ("seen", moment["version"].to_string())];
+    loop {
+        match api.get(&path, &query).await {
+            Ok(now) if now["version"] != moment["version"] => return now,
+            Ok(_) => {}
+            // Whoever enters something hears of it.
+            Err(_) => sleep(AWAY).await,
+        }
+    }
+}
+
+/// Says what has changed while one was thinking.
+fn tell(before: &Value, now: &Value) -> Done {
+    let heard = before["words"].as_array().map_or(0, Vec::len);
+    let words = said(now, heard);
+    if words.is_empty() && waits(now) {
+        return Ok(());
+    }
+    say("")?;
+    words.iter().try_for_each(|line| say(line))?;
+    if waits(now) { Ok(()) } else { say(&format!("It needs no answer any more: {}", outcome(now))) }
+}

@@ -1,0 +1,108 @@
+//! The part of the demo's story that is about a decision: a person refuses the question itself, and what the agent has to do
+//! before it may ask again.
+
+use serde_json::{Value, json};
+
+use super::{PATIENCE, Stage, hold, refused, say, text};
+use crate::cli::moments::{path, written};
+use crate::cli::remote::Api;
+use crate::cli::{Done, Failure};
+
+/// Who decides.
+const PERSON: &str = "human.ada";
+
+/// What the agent asks: first only when, then also whether.
+fn question(stem: &str, options: &[(&str, &str)]) -> Value {
+    let options: Vec<Value> =
+        options.iter().map(|(label, reasoning)| json!({ "label": label, "reasoning": reasoning })).collect();
+    json!({
+        "synopsis": "Publish the summary of the Q1 dataset today.",
+        "findings": ["The dataset has 48211 rows and no gaps.", "Two outliers are left in.", "The schema is v2.3."],
+        "recommendations": ["Publish it with a note on both outliers.", "Tell the readers of last quarter's summary."],
+        "offer": "Ask for detail on any item.",
+        "question": { "stem": stem, "options": options, "recommended_idx": 0 },
+        "meta": { "decision_class": "publication" },
+    })
+}
+
+impl Stage {
+    /// Asked, refused as a question, deliberated, asked anew, resolved.
+    pub(super) async fn decision(&self) -> Done {
+        say("\n14. agent.researcher needs a decision that is a person's; it can ask, and nothing else")?;
+        self.root.post("/principals", &json!({ "id": PERSON, "kind": "human" })).await?;
+        let made = self.root.post(&format!("/principals/{PERSON}/keys"), &json!({ "label": "demo" })).await?;
+        let person = self.root.with_key(text(&made, "key")?);
+        let when = question(
+            "At what time should the summary go out?",
+            &[("At noon", "Most readers look then."), ("At six", "The last check is through by then.")],
+        );
+        let first = self.ask(&when, &json!({})).await?;
+        say("  it tries to answer for them")?;
+        let own = answer(&first, &json!({ "kind": "option", "option_idx": 0 }));
+        refused(self.researcher.post(&resolution(&first)?, &own).await, "not_the_principal")?;
+
+        let objection = "Wrong question: first say why the outliers stay in.";
+        say(&format!("  {PERSON} refuses the question: {objection}"))?;
+        self.resolve(&person, &first, &json!({ "kind": "dialogue", "objection": objection })).await?;
+        say("  agent.researcher asks the same once more")?;
+        let again = json!({ "principal_id": PERSON, "binding_moment": when, "intent_id": self.intent });
+        refused(self.researcher.post("/moments", &again).await, "deliberation_required")?;
+        let words = format!("{}/words", path(text(&first, "id")?));
+        let said = "Both are real visits, from two schools; I had not said so.";
+        self.researcher.post(&words, &json!({ "text": said })).await?;
+        say(&format!("  it deliberates: {said}"))?;
+
+        let whether = question(
+            "How should the two outliers go into the summary?",
+            &[
+                ("With a note", "They are real, and a reader would wonder."),
+                ("Left out", "The mean is smoother."),
+            ],
+        );
+        let more = json!({ "supersedes": first["id"], "objection_response": said });
+        let second = self.ask(&whether, &more).await?;
+        let waits = format!("{}?wait={}", path(text(&second, "id")?), PATIENCE.as_secs());
+        let decides = json!({ "kind": "option", "option_idx": 0 });
+        let (heard, decided) =
+            tokio::join!(self.researcher.get(&waits, &[]), self.resolve(&person, &second, &decides));
+        decided?;
+        let heard = heard?;
+        hold(heard["resolution"]["kind"] == "option", "the agent did not hear of the answer")?;
+        say(&format!("  {PERSON} decides, and agent.researcher, who waits, has {}", heard["resolution"]))?;
+        self.researcher.post(&format!("{}/ack", path(text(&second, "id")?)), &json!({})).await?;
+        let before = self.researcher.get(&path(text(&first, "id")?), &[]).await?;
+        hold(before["state"] == "superseded", "the refused question still stands")?;
+        say(
+            "  the refused question is superseded; the answer is acknowledged, and its words will be taken out",
+        )
+    }
+
+    /// Asks, and shows what the person sees.
+    async fn ask(&self, slots: &Value, more: &Value) -> Result<Value, Failure> {
+        let mut ask = json!({ "principal_id": PERSON, "binding_moment": slots, "intent_id": self.intent });
+        if let (Some(ask), Some(more)) = (ask.as_object_mut(), more.as_object()) {
+            ask.extend(more.clone());
+        }
+        let asked = self.researcher.post("/moments", &ask).await?;
+        hold(asked["lints"] == json!([]), "the question is badly put")?;
+        let now = entente_core::clock::Clock::now(&crate::environment::SystemClock);
+        let (shown, _fault) = written(&asked, now);
+        shown.lines().try_for_each(|line| say(&format!("  | {line}")))?;
+        Ok(asked)
+    }
+
+    async fn resolve(&self, person: &Api, moment: &Value, resolved: &Value) -> Done {
+        person.post(&resolution(moment)?, &answer(moment, resolved)).await?;
+        Ok(())
+    }
+}
+
+/// Where a moment is answered.
+fn resolution(moment: &Value) -> Result<String, Failure> {
+    Ok(format!("{}/resolution", path(text(moment, "id")?)))
+}
+
+/// An answer to the question that was seen.
+fn answer(moment: &Value, resolution: &Value) -> Value {
+    json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution })
+}
