@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use clap::Args;
 use entente_core::clock::Clock as _;
+use entente_core::ids::letter;
 use entente_core::moments::text::plain;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use uuid::Uuid;
 
 use self::terminal::{Terminal, say};
 use super::moments::{complaint, is_open, outcome, path, said, written};
 use super::remote::{Api, Failure as Refusal, Remote};
 use super::{Done, Failure};
-use crate::environment::SystemClock;
+use crate::environment::{OsChance, SystemClock};
 
 /// The label of a key that a login gives to a terminal.
 const TERMINAL: &str = "terminal";
@@ -231,7 +231,7 @@ impl Desk {
     /// Has the server do it, once, however often it is sent: a key that is over and a server that is away lose nothing.
     async fn commit(&mut self, moment: &Value, verb: &str, body: &Value) -> Result<Option<Value>, Failure> {
         let path = format!("{}/{verb}", path(moment["id"].as_str().unwrap_or_default()));
-        let once = Uuid::now_v7().to_string();
+        let once = letter(SystemClock.now(), &OsChance::default());
         loop {
             match self.api.post_once(&path, body, &once).await {
                 Ok(now) => return Ok(Some(now)),

@@ -214,7 +214,9 @@ fn around(moment: &Value) -> String {
         }
         lines.push_str(".\n");
     }
-    said(moment, 0).iter().for_each(|line| drop(writeln!(lines, "{line}")));
+    for line in said(moment, 0) {
+        let _ = writeln!(lines, "{line}");
+    }
     if !is_open(moment) {
         let _ = writeln!(lines, "{}", outcome(moment));
     }

@@ -8,8 +8,8 @@ mod hooks;
 pub mod process;
 mod receiver;
 pub mod socket;
-pub mod terminal;
 mod stream;
+pub mod terminal;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
