@@ -10,9 +10,9 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
-use entente_core::clock::Clock as _;
+use entente_core::clock::{Clock as _, Timestamp};
 use entente_core::ids::letter;
-use entente_core::moments::text::plain;
+use entente_core::moments::text::{due, plain};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -104,8 +104,9 @@ impl Desk {
             match api.get("/principals/me", &[]).await {
                 Ok(me) if me["kind"] == "human" && me["key"]["label"] == TERMINAL => {
                     let name = plain(me["principal_id"].as_str().unwrap_or_default());
-                    let until = plain(me["key"]["expires_at"].as_str().unwrap_or_default());
-                    say(&format!("You decide as {name}, until {until}."))?;
+                    let until = me["key"]["expires_at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+                    let until = until.map(|at| format!(", until {}", due(at, SystemClock.now())));
+                    say(&format!("You decide as {name}{}.", until.unwrap_or_default()))?;
                     self.api = api;
                     return Ok(true);
                 }

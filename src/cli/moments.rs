@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 
 use clap::{Args, Subcommand};
 use entente_core::clock::{Clock as _, Timestamp};
-use entente_core::moments::text::{Shown, plain, text};
+use entente_core::moments::text::{Shown, due, plain, text};
 use entente_core::moments::{Brief, Malformed};
 use serde_json::{Value, json};
 
@@ -188,7 +188,7 @@ pub(super) fn written(moment: &Value, now: Timestamp) -> (String, Option<Malform
             (format!("{}{}\n", bare(moment), plain(member("fallback_text").unwrap_or("-"))), Some(fault))
         }
     };
-    all.push_str(&around(moment));
+    all.push_str(&around(moment, now));
     (all, fault)
 }
 
@@ -204,13 +204,14 @@ fn bare(moment: &Value) -> String {
 }
 
 /// What is not the question's: the job that waits, what was said, and the end.
-fn around(moment: &Value) -> String {
+fn around(moment: &Value, now: Timestamp) -> String {
     let mut lines = String::new();
     // Writing into a text does not fail.
     if let (Some(job), false) = (moment["job_id"].as_str(), moment["ended_at"].is_string()) {
         let _ = write!(lines, "The job {} waits", plain(job));
-        if let Some(end) = moment["job"]["lease_expires_at"].as_str() {
-            let _ = write!(lines, "; its lease ends at {}", plain(end));
+        let end = moment["job"]["lease_expires_at"].as_str().and_then(|at| at.parse().ok());
+        if let Some(end) = end {
+            let _ = write!(lines, "; its lease ends at {}", due(end, now));
         }
         lines.push_str(".\n");
     }

@@ -75,6 +75,11 @@ fn the_demo_tells_the_whole_story() {
         "403 BUDGET_EXHAUSTED",
         "both refusals among them",
         "events 1, 2, 3, 4, 5 came once each",
+        "refuses the question: Wrong question",
+        "403 not_the_principal",
+        "409 same_question",
+        "409 deliberation_required",
+        "human.ada decides",
         "Everything went as it should",
     ] {
         assert!(transcript.contains(part), "the transcript lacks `{part}`:\n{transcript}");

@@ -80,7 +80,8 @@ fn head(brief: &Brief, shown: &Shown<'_>) -> String {
 }
 
 /// A time as one writes it down: to the minute, with its day when that is not today.
-fn due(at: Timestamp, now: Timestamp) -> String {
+#[must_use]
+pub fn due(at: Timestamp, now: Timestamp) -> String {
     if at.date_naive() == now.date_naive() {
         return at.format("%H:%MZ").to_string();
     }

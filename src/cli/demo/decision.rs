@@ -34,7 +34,10 @@ impl Stage {
         let person = self.root.with_key(text(&made, "key")?);
         let when = question(
             "At what time should the summary go out?",
-            &[("At noon", "Most readers look then."), ("At six", "The last check is through by then.")],
+            &[
+                ("Publish at noon", "Most readers look then."),
+                ("Publish at six", "The last check is through by then."),
+            ],
         );
         let first = self.ask(&when, &json!({})).await?;
         say("  it tries to answer for them")?;
@@ -46,19 +49,22 @@ impl Stage {
         self.resolve(&person, &first, &json!({ "kind": "dialogue", "objection": objection })).await?;
         say("  agent.researcher asks the same once more")?;
         let again = json!({ "principal_id": PERSON, "binding_moment": when, "intent_id": self.intent });
-        refused(self.researcher.post("/moments", &again).await, "deliberation_required")?;
+        refused(self.researcher.post("/moments", &again).await, "same_question")?;
+        let whether = question(
+            "How should the two outliers go into the summary?",
+            &[
+                ("Publish with a note", "They are real, and a reader would wonder."),
+                ("Publish without them", "The mean is smoother."),
+            ],
+        );
+        say("  it asks something else, as if nothing had been said")?;
+        let other = json!({ "principal_id": PERSON, "binding_moment": whether, "intent_id": self.intent });
+        refused(self.researcher.post("/moments", &other).await, "deliberation_required")?;
         let words = format!("{}/words", path(text(&first, "id")?));
         let said = "Both are real visits, from two schools; I had not said so.";
         self.researcher.post(&words, &json!({ "text": said })).await?;
         say(&format!("  it deliberates: {said}"))?;
 
-        let whether = question(
-            "How should the two outliers go into the summary?",
-            &[
-                ("With a note", "They are real, and a reader would wonder."),
-                ("Left out", "The mean is smoother."),
-            ],
-        );
         let more = json!({ "supersedes": first["id"], "objection_response": said });
         let second = self.ask(&whether, &more).await?;
         let waits = format!("{}?wait={}", path(text(&second, "id")?), PATIENCE.as_secs());
@@ -84,7 +90,8 @@ impl Stage {
             ask.extend(more.clone());
         }
         let asked = self.researcher.post("/moments", &ask).await?;
-        hold(asked["lints"] == json!([]), "the question is badly put")?;
+        let mut remarks = asked["lints"].as_array().into_iter().flatten();
+        hold(remarks.all(|one| one["level"] != "warn"), "the question is badly put")?;
         let now = entente_core::clock::Clock::now(&crate::environment::SystemClock);
         let (shown, _fault) = written(&asked, now);
         shown.lines().try_for_each(|line| say(&format!("  | {line}")))?;

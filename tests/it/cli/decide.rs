@@ -60,11 +60,12 @@ async fn a_person_answers_what_waits_one_after_the_other() {
         person.until("This key is not a terminal's.");
         person.until("Key (it is not shown): ");
         person.enter(&key);
-        person.until("You decide as human.ada, until 2026-11-21T08:10:00");
+        person.until("You decide as human.ada, until ");
+        person.until("08:10Z.");
         let shown = person.until(PROMPT);
         for part in [
-            "from: agent.a  class: release  expires 09:00Z",
-            "Ship release 1.4 now, in private.",
+            "from: agent.a  class: release  expires ",
+            "09:00Z\r\nShip release 1.4 now, in private.",
             "  - No blocker is open.",
             "  - Publish to the registry.",
             "  1) Ship now  (recommended) - All checks pass.",
@@ -88,7 +89,7 @@ async fn a_person_answers_what_waits_one_after_the_other() {
         person.until("Sure? y/n: ");
         person.enter("y");
         person.until("resolved: 2) Wait a day (human.ada by cli)");
-        person.until("expires 10:00Z");
+        person.until("10:00Z");
         person.until(PROMPT);
         person.enter("t");
         person.until("calls it off:");

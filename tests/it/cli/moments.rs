@@ -45,7 +45,8 @@ async fn an_agent_asks_and_waits_from_a_script() {
     let found = told(&world, "key-of-human.ada", &["moment", "list", "--state", "open"]).await;
     let moment = found[0].clone();
     let id = moment["id"].as_str().unwrap().to_owned();
-    let waits = given(&world, "key-of-agent.a", &["wait", &id], &json!(null));
+    let (wait, nothing) = (["wait", &id], json!(null));
+    let waits = given(&world, "key-of-agent.a", &wait, &nothing);
     let answers = async {
         // Once it is asked for, the answer comes.
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -75,7 +76,7 @@ async fn the_question_in_a_tools_result_is_shown_announced_or_not() {
     let render = async |result: Value| given(&world, "", &["render"], &result).await;
     let top = render(json!({ "content": content, "binding_moment": slots })).await;
     assert!(
-        top.status.success() && text(&top).starts_with("DECISION NEEDED\nShip release"),
+        top.status.success() && text(&top).starts_with("DECISION NEEDED  class: release\nShip release"),
         "{}",
         text(&top)
     );
