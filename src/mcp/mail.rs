@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use entente_core::envelopes::letters::Letter as Draft;
+use entente_core::envelopes::{EnvelopeType, Priority};
 use entente_core::keys::Dialect;
 use entente_core::limits::PAGE;
 use serde::Deserialize;
@@ -14,9 +16,13 @@ use serde_json::{Value, json};
 use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
 use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
 use crate::app::envelopes;
-use crate::app::mailboxes::{self, Ack};
+use crate::app::mailboxes::{self, Ack, Letter};
+use crate::app::{AppError, Outcome};
 use crate::http::envelopes::AcceptedBody;
 use crate::http::mailboxes::ItemBody;
+
+/// What asks whether somebody is there.
+const PING: &str = "aee.status.ping";
 
 /// Envelopes of a page when nothing is said.
 const STEP: u32 = 20;
@@ -47,7 +53,7 @@ pub fn tools() -> [Tool; 2] {
             name: "read_mailbox",
             title: "Read a mailbox",
             about: "The envelopes in your mailbox, in the order in which they came: those that were not taken out, or those after a \
-                    number.",
+                    number. A ping among them is answered for you.",
             takes: takes(vec![
                 may("entity", text("Whose mailbox; your own when nothing is said.")),
                 may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),
@@ -124,6 +130,9 @@ async fn read_mailbox(call: Call) -> Said {
             None => now().await?,
         }
     };
+    for letter in &letters {
+        pong(&call, &entity, letter).await?;
+    }
     let seqs: Vec<i64> = letters.iter().map(|letter| letter.seq).collect();
     let items = letters
         .into_iter()
@@ -136,4 +145,34 @@ async fn read_mailbox(call: Call) -> Said {
     let next = seqs.last().copied().unwrap_or(said.after.unwrap_or(mailbox.acked_seq));
     let body = json!({ "entity": entity, "items": items, "next_after": next, "acked_seq": acked });
     Answer::new(format!("{} envelope(s) in the mailbox of {entity}.", seqs.len()), &body)
+}
+
+/// Answers a ping for an agent that has only tools: it is there, for it reads (AEE §9.2). The answer's id is made of what it
+/// answers, so that reading again answers nothing twice; one that is refused is the gateway's to tell of, in time.
+async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
+    let asked = &letter.envelope;
+    if (asked.kind, asked.purpose.as_str(), asked.recipient.as_str()) != (EnvelopeType::Task, PING, entity) {
+        return Ok(());
+    }
+    let answer = Draft {
+        kind: EnvelopeType::Result,
+        sender: entity,
+        recipient: &asked.sender,
+        purpose: PING,
+        corr: &asked.corr,
+        reply_to: Some(&asked.id),
+        priority: Priority::Normal,
+        payload: json!({ "pong": true }),
+        trace: None,
+    };
+    let answered = async {
+        let answer = answer.write_as(format!("pong.{}", asked.id), call.ctx().now())?;
+        let text = Value::Object(answer.members).to_string();
+        call.require_private(text.as_bytes())?;
+        envelopes::accept(call.ctx(), &call.caller, &call.doors.post, text.as_bytes()).await
+    };
+    match answered.await {
+        Ok(_) | Err(AppError::Refused(_)) => Ok(()),
+        Err(failure) => Err(failure),
+    }
 }

@@ -16,6 +16,7 @@ mod live;
 mod login;
 pub mod pace;
 mod shell;
+mod threads;
 mod words;
 
 use actix_web::http::StatusCode;
@@ -35,6 +36,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     answers::routes(config);
     inbox::routes(config);
     dashboard::routes(config);
+    threads::routes(config);
 }
 
 /// Puts on a response what every page has.

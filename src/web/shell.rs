@@ -13,6 +13,8 @@ pub enum Place {
     Dashboard,
     /// The inbox, or a moment in it.
     Inbox,
+    /// The threads of envelopes.
+    Threads,
     /// Elsewhere.
     Elsewhere,
 }
@@ -67,6 +69,11 @@ impl Shell {
     /// Whether this is the inbox.
     pub fn in_inbox(&self) -> bool {
         self.place == Place::Inbox
+    }
+
+    /// Whether this is a thread, or where one is looked for.
+    pub fn in_threads(&self) -> bool {
+        self.place == Place::Threads
     }
 
     /// Whether this is the dashboard.

@@ -53,7 +53,19 @@ async function stage({ researcher, data, release, admin }) {
   await human.post(`/moments/${idOf(talk)}/resolution`, { envelope_digest: talk.envelope_digest, resolution: { kind: "dialogue", objection: "Why larger at all?" } });
   await data.post(`/moments/${idOf(talk)}/words`, { text: "The join of the two archives does not fit into 64 GB; on the smaller machine it would take nine days." });
   await admin.send("POST", "/subscriptions", { webhook_url: "https://hooks.example.org/entente", intent_id: intent.id });
-  return { moment: `/inbox/${idOf(moment)}`, talk: `/inbox/${idOf(talk)}`, intent: `/dashboard?intent=${intent.id}` };
+  const thread = await letters(human, data);
+  return { thread, moment: `/inbox/${idOf(moment)}`, talk: `/inbox/${idOf(talk)}`, intent: `/dashboard?intent=${intent.id}` };
+}
+
+/** A thread by post: asked by a person, answered by an agent. */
+async function letters(human, agent) {
+  const corr = `thread-${crypto.randomUUID()}`;
+  const letter = (more) => ({ v: "1", id: crypto.randomUUID(), ts: new Date().toISOString(), intent: "data.rows.count", corr,
+    reply_to: null, priority: "normal", ...more });
+  const task = letter({ type: "task", from: "human.ada", to: "agent.data", payload: { table: "visits" } });
+  await human.post("/aee/envelopes", task);
+  await agent.post("/aee/envelopes", letter({ type: "result", from: "agent.data", to: "human.ada", reply_to: task.id, payload: { rows: 48211 } }));
+  return `/threads?corr=${corr}`;
 }
 
 /** Jobs with progress and a budget. */
@@ -85,7 +97,7 @@ async function check(page, name) {
 for (const colorScheme of ["light", "dark"]) {
   test(`axe finds nothing wrong with any page, ${colorScheme}`, async () => {
     const page = await windowOf(server, "human.ada", { admin: true, colorScheme, bypassCSP: true });
-    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/inbox/bm_none"]) {
+    for (const path of ["/inbox", places.moment, places.talk, places.intent, "/terminal", "/threads", places.thread, "/inbox/bm_none"]) {
       await page.goto(server.url + path);
       await check(page, `${path}, ${colorScheme}`);
     }

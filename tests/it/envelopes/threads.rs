@@ -1,7 +1,9 @@
 //! Threads that strangers write in, pages, and who sees which pairs (AEE §5.3).
 
-use super::{letter, two, with};
+use super::{answer, letter, two, with};
 use crate::harness::{Value, json};
+use crate::pages::Browser;
+use crate::people::logged_in;
 
 fn ids(thread: &Value) -> Vec<String> {
     let all = thread["envelopes"].as_array().unwrap().iter();
@@ -61,5 +63,35 @@ async fn who_is_asked_over_a_channel_sees_its_own_pair_only() {
     // Nor does a name that is only alike.
     let alike = world.agent("agent_bob").await;
     alike.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_person_sees_a_thread_of_their_own_as_a_page() {
+    let (world, ada, bob) = two().await;
+    let adam = world.human("human.adam").await;
+    let mut browser = logged_in(&world, "human.adam", false).await;
+    let task = with(
+        letter(&world, "envelope-1", ("human.adam", "agent.bob")),
+        json!({ "payload": { "text": "<b>hello</b>" } }),
+    );
+    adam.post("/aee/envelopes", task.clone()).await.is(202);
+    bob.post("/aee/envelopes", answer(&world, "result-1", &task, "result")).await.is(202);
+    let page = browser.get("/threads?corr=thread-00000001").await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    let tree = page.between("class=\"rows tree\">", "</ol>");
+    let (asked, answered) = (tree.find("deep-0").unwrap(), tree.find("deep-1").unwrap());
+    assert!(asked < answered && tree.contains("pill closed") && tree.contains("agent.bob"), "{tree}");
+    assert!(!tree.contains("<b>") && tree.contains("hello"), "what others wrote is shown, not run: {tree}");
+    // What is others' is as if it were not there.
+    let theirs = json!({ "corr": "thread-of-others" });
+    let letter = with(letter(&world, "envelope-2", ("agent.ada", "agent.bob")), theirs);
+    ada.post("/aee/envelopes", letter).await.is(202);
+    assert_eq!(browser.get("/threads?corr=thread-of-others").await.status, 404);
+    assert_eq!(browser.get("/threads?corr=thread-00000001&cursor=x").await.status, 422);
+    let empty = browser.get("/threads").await;
+    assert!(empty.status == 200 && !empty.text.contains("rows tree"), "{}", empty.text);
+    let stranger = Browser::new(world.address).get("/threads?corr=thread-00000001").await;
+    assert_eq!((stranger.status, stranger.location.as_str()), (303, "/login?next=/threads%3Fcorr%3Dthread-00000001"));
     world.end().await;
 }

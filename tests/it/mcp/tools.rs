@@ -212,6 +212,27 @@ async fn jobs_are_submitted_run_and_ended() {
 }
 
 #[tokio::test]
+async fn a_ping_is_answered_for_who_reads_its_mail() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (a, b) = (Mcp::new(&ada, Era::Stateless), Mcp::new(&bob, Era::Handshake));
+    let mut ping = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    ping["intent"] = json!("aee.status.ping");
+    ping["type"] = json!("task");
+    ping["payload"] = json!({});
+    fits(&a, "send_envelope", json!({ "envelope": ping })).await;
+    for _ in 0..2 {
+        assert_eq!(fits(&b, "read_mailbox", json!({})).await["items"][0]["envelope"]["id"], "envelope-1");
+    }
+    let page = fits(&a, "read_mailbox", json!({})).await;
+    assert_eq!(page["items"].as_array().unwrap().len(), 1, "{page}");
+    let answer = &page["items"][0]["envelope"];
+    assert_eq!((&answer["reply_to"], &answer["payload"]), (&json!("envelope-1"), &json!({ "pong": true })));
+    assert_eq!((&answer["from"], &answer["type"]), (&json!("agent.bob"), &json!("result")));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn mail_is_sent_and_taken_out() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
