@@ -28,3 +28,6 @@ CREATE TABLE links (
 );
 
 CREATE INDEX links_by_end ON links (expires_at);
+
+-- A new password voids those that wait.
+CREATE INDEX links_by_person ON links (principal_id) WHERE used_at IS NULL;

@@ -86,6 +86,21 @@ pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), 
     ))
 }
 
+/// Requires that a key that somebody makes is not called as those that a login makes: by its label one sees through what a
+/// decision came, and it is they that end by themselves.
+///
+/// # Errors
+/// [`Code::InvalidRequest`].
+pub fn check_label(label: Option<&str>) -> Result<(), Refusal> {
+    match label {
+        Some(label @ (BROWSER | TERMINAL)) => {
+            let message = format!("Only a login makes keys with the label `{label}`. Choose another.");
+            Err(Refusal::field(Code::InvalidRequest, "label", "value", message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What stands in a one-time link. It has no `Debug` and no `Display`: nothing can print it by accident.
 pub struct Ticket(String);
 

@@ -8,7 +8,7 @@ use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, KeyId};
 use entente_core::keys::{self as law, Dialect, Key, KeyAsk, Presented, Scope};
-use entente_core::people::may_let_in;
+use entente_core::people::{check_label, may_let_in};
 use entente_core::principals::Kind;
 use entente_core::refusal::Code;
 use serde_json::json;
@@ -52,6 +52,7 @@ pub async fn create(
 ) -> Outcome<NewKey> {
     caller.require(Scope::Admin)?;
     caller.grant.key.may_make(&ask, principal_id)?;
+    check_label(ask.label.as_deref())?;
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;

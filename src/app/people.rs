@@ -59,7 +59,7 @@ pub struct Invitation {
     pub leads_to: String,
 }
 
-/// Sets a person's password, and ends what the old one opened.
+/// Sets a person's password, and ends what the old one opened: logins, terminals, and links that wait.
 ///
 /// # Errors
 /// The scope `admin` or the power over that person is missing; there is no such person; the password is too short.
@@ -80,7 +80,11 @@ pub async fn set_password(
     let payload = json!({ "principal_id": principal_id, "admin": admin });
     line.record(ctx, Draft::of(EventKind::PasswordSet, caller.principal(), payload));
     save_password(&mut tx, principal_id, &hash, admin, caller.principal(), now).await?;
-    keys::end_labelled(&mut tx, principal_id, BROWSER, now, line.tail.seq).await?;
+    // Whoever knew the old one has perhaps used it: nothing that it opened, or that was made for that person, goes on.
+    for label in [BROWSER, TERMINAL] {
+        keys::end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
+    }
+    links::void(&mut tx, principal_id, now).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);

@@ -7,26 +7,22 @@ mod terminal;
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
-use std::time::Duration;
 
 use clap::Args;
 use entente_core::clock::{Clock as _, Timestamp};
 use entente_core::ids::letter;
 use entente_core::moments::text::{due, plain};
+use entente_core::moments::{Brief, Question};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use self::terminal::{Terminal, say};
-use super::moments::{complaint, is_open, outcome, path, said, written};
+use super::moments::{self, complaint, is_open, outcome, path, said, written};
 use super::remote::{Api, Failure as Refusal, Remote};
 use super::{Done, Failure};
 use crate::environment::{OsChance, SystemClock};
 
 /// The label of a key that a login gives to a terminal.
 const TERMINAL: &str = "terminal";
-/// Seconds that the server holds a request that waits for news, and between two of them when it is away.
-const NEWS: &str = "25";
-const AWAY: Duration = Duration::from_secs(3);
 
 /// Answer what waits for you: needs a terminal, and a key of ten minutes from the page /terminal
 #[derive(Debug, Args)]
@@ -100,6 +96,10 @@ impl Desk {
             self.url
         ))?;
         while let Some(key) = self.terminal.secret("Key (it is not shown): ").await? {
+            if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                say("This is no key: it has letters that none has.")?;
+                continue;
+            }
             let api = self.api.with_key(&key);
             match api.get("/principals/me", &[]).await {
                 Ok(me) if me["kind"] == "human" && me["key"]["label"] == TERMINAL => {
@@ -111,8 +111,7 @@ impl Desk {
                     return Ok(true);
                 }
                 Ok(_) => say(&format!("This key is not a terminal's. Get one at {}/terminal.", self.url))?,
-                Err(failure @ Refusal::Refused { .. }) => say(&complaint(&failure))?,
-                Err(failure) => return Err(failure.into()),
+                Err(failure) => say(&complaint(&failure))?,
             }
         }
         Ok(false)
@@ -132,16 +131,19 @@ impl Desk {
         if let Some(fault) = fault {
             say(&format!("Its question cannot be shown, and so not be answered: {fault}"))?;
         }
+        // What was typed before it was shown is no answer to it.
+        self.terminal.forget()?;
         loop {
             if !waits(&moment) {
                 return Ok(Next::Go);
             }
             self.terminal.prompt(&choices(&moment))?;
             let line = tokio::select! {
-                line = self.terminal.line() => line,
+                line = self.terminal.line() => line?,
                 news = news(&self.api, &moment) => {
                     tell(&moment, &news)?;
                     moment = news;
+                    self.terminal.forget()?;
                     continue;
                 }
             };
@@ -166,11 +168,10 @@ impl Desk {
 
     /// Does what one letter or number says; the moment afterwards, unless nothing was done.
     async fn act(&mut self, moment: &Value, word: &str) -> Result<Option<Value>, Failure> {
-        let slots = &moment["binding_moment"];
-        let (free_text, dialogue) = (
-            slots["question"]["hatches"]["free_text"] == true,
-            slots["question"]["hatches"]["dialogue"] == true,
-        );
+        let question = question(moment);
+        let hatches = question.as_ref().map(|question| question.hatches);
+        let free_text = hatches.is_some_and(|hatches| hatches.free_text);
+        let dialogue = hatches.is_some_and(|hatches| hatches.dialogue);
         let (open, deliberating) = (is_open(moment), moment["state"] == "deliberating");
         match word {
             "t" if open && free_text => self.answer(moment, "free_text", "answer", "Your answer").await,
@@ -184,20 +185,20 @@ impl Desk {
                 if !self.terminal.confirm(&format!("This ends it; {agent} may ask what it likes")).await? {
                     return Ok(None);
                 }
-                self.commit(moment, "close", &json!({})).await
+                self.commit(moment, "close", &json!({}), None).await
             }
             number if open => {
-                let options = slots["question"]["options"].as_array().map_or(&[][..], Vec::as_slice);
+                let options = question.as_ref().map_or(&[][..], |question| &question.options);
                 let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
                 let Some((at, option)) = at.and_then(|at| Some((at, options.get(at)?))) else {
                     return unknown(word);
                 };
-                let label = plain(option["label"].as_str().unwrap_or_default());
+                let label = plain(&option.label);
                 if !self.terminal.confirm(&format!("You answer {number}) {label}")).await? {
                     return Ok(None);
                 }
                 let resolution = json!({ "kind": "option", "option_idx": at });
-                self.resolve(moment, &resolution).await
+                self.resolve(moment, &resolution, None).await
             }
             _ => unknown(word),
         }
@@ -213,48 +214,67 @@ impl Desk {
     ) -> Result<Option<Value>, Failure> {
         let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
         let mut resolution = json!({ "kind": kind });
-        resolution[member] = json!(text);
-        self.resolve(moment, &resolution).await
+        resolution[member] = json!(&text);
+        self.resolve(moment, &resolution, Some(&text)).await
     }
 
-    async fn resolve(&mut self, moment: &Value, resolution: &Value) -> Result<Option<Value>, Failure> {
+    async fn resolve(
+        &mut self,
+        moment: &Value,
+        resolution: &Value,
+        words: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
         // The answer is to the question that was seen.
         let body = json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution });
-        self.commit(moment, "resolution", &body).await
+        self.commit(moment, "resolution", &body, words).await
     }
 
     /// Something that is no answer.
     async fn talk(&mut self, moment: &Value, what: &str) -> Result<Option<Value>, Failure> {
         let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
-        self.commit(moment, "words", &json!({ "text": text })).await
+        self.commit(moment, "words", &json!({ "text": text }), Some(&text)).await
     }
 
-    /// Has the server do it, once, however often it is sent: a key that is over and a server that is away lose nothing.
-    async fn commit(&mut self, moment: &Value, verb: &str, body: &Value) -> Result<Option<Value>, Failure> {
+    /// Has the server do it, once, however often it is sent. A key that is over, a server that is away or busy and a refusal
+    /// lose nothing: only the person gives up what was written.
+    async fn commit(
+        &mut self,
+        moment: &Value,
+        verb: &str,
+        body: &Value,
+        words: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
         let path = format!("{}/{verb}", path(moment["id"].as_str().unwrap_or_default()));
         let once = letter(SystemClock.now(), &OsChance::default());
         loop {
-            match self.api.post_once(&path, body, &once).await {
+            let failure = match self.api.post_once(&path, body, &once).await {
                 Ok(now) => return Ok(Some(now)),
-                Err(Refusal::Refused { status: 401, .. }) => {
+                Err(failure) => failure,
+            };
+            let again = match failure {
+                Refusal::Refused { status: 401, .. } => {
                     say("Your key is over. Nothing was sent yet, and nothing is lost.")?;
-                    if !self.let_in().await? {
-                        return Ok(None);
-                    }
+                    self.let_in().await? || self.terminal.confirm("Keep this, and try another key").await?
                 }
-                Err(failure @ Refusal::Refused { .. }) => {
+                failure => {
                     say(&complaint(&failure))?;
-                    return Ok(None);
+                    failure.may_pass() && self.terminal.confirm("Try again").await?
                 }
-                Err(failure) => {
-                    say(&complaint(&failure))?;
-                    if !self.terminal.confirm("Try again").await? {
-                        return Ok(None);
-                    }
+            };
+            if !again {
+                if let Some(words) = words {
+                    say("What you wrote was not sent:")?;
+                    words.lines().try_for_each(|line| say(&format!("  {}", plain(line))))?;
                 }
+                return Ok(None);
             }
         }
     }
+}
+
+/// The question of a moment, when it can be shown to the letter: nothing else can be answered (binding moment §4).
+fn question(moment: &Value) -> Option<Question> {
+    Brief::received(&moment["binding_moment"]).ok().map(|brief| brief.question)
 }
 
 fn unknown(word: &str) -> Result<Option<Value>, Failure> {
@@ -272,31 +292,21 @@ fn choices(moment: &Value) -> String {
     if !is_open(moment) {
         return "r) reply, c) close, n) next, q) quit: ".to_owned();
     }
-    let question = &moment["binding_moment"]["question"];
     let mut all = String::new();
-    if let Some(options) = question["options"].as_array() {
-        all = format!("1-{}, ", options.len());
-    }
-    if question["hatches"]["free_text"] == true {
-        all.push_str("t, ");
-    }
-    if question["hatches"]["dialogue"] == true {
-        all.push_str("d, ");
+    if let Some(question) = question(moment) {
+        all = format!("1-{}, ", question.options.len());
+        for (is_open, letter) in [(question.hatches.free_text, "t, "), (question.hatches.dialogue, "d, ")] {
+            all.push_str(if is_open { letter } else { "" });
+        }
     }
     all + "a) ask for detail, n) next, q) quit: "
 }
 
-/// Waits until a moment has changed; how it is then. A server that is away has no news.
+/// News of a moment. Whatever keeps them away is told to whoever enters something.
 async fn news(api: &Api, moment: &Value) -> Value {
-    let path = path(moment["id"].as_str().unwrap_or_default());
-    let query = [("wait", NEWS.to_owned()), ("seen", moment["version"].to_string())];
-    loop {
-        match api.get(&path, &query).await {
-            Ok(now) if now["version"] != moment["version"] => return now,
-            Ok(_) => {}
-            // Whoever enters something hears of it.
-            Err(_) => sleep(AWAY).await,
-        }
+    match moments::news(api, moment).await {
+        Ok(now) => now,
+        Err(_told_later) => std::future::pending().await,
     }
 }
 

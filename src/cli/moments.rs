@@ -4,15 +4,17 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use entente_core::clock::{Clock as _, Timestamp};
 use entente_core::moments::text::{Shown, due, plain, text};
 use entente_core::moments::{Brief, Malformed};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::Done;
-use super::remote::{Failure, Remote, segment};
+use super::remote::{Api, Failure, Remote, segment};
 use crate::environment::SystemClock;
 
 /// Questions to people: list, show, ask, wait; show the one in a tool's result
@@ -85,8 +87,10 @@ struct Ask {
     objection_response: Option<String>,
 }
 
-/// How long the server holds a request that waits for news.
+/// Seconds that the server holds a request that waits for news.
 const WAIT: &str = "25";
+/// How long it is left alone that is away, or answers at once because it is about to stop.
+const PAUSE: Duration = Duration::from_secs(2);
 
 impl Moments {
     pub(super) async fn run(self) -> Done {
@@ -118,10 +122,8 @@ impl Moments {
             Verb::Wait { moment } => {
                 let api = remote.api()?;
                 let mut found = api.get(&path(&moment), &[]).await?;
-                while found["state"] == "open" {
-                    let seen = found["version"].to_string();
-                    let query = [("wait", WAIT.to_owned()), ("seen", seen)];
-                    found = api.get(&path(&moment), &query).await?;
+                while is_open(&found) {
+                    found = news(&api, &found).await?;
                 }
                 print(&remote, &found)
             }
@@ -133,6 +135,25 @@ impl Moments {
 /// The path of a moment.
 pub(super) fn path(moment: &str) -> String {
     format!("/moments/{}", segment(moment))
+}
+
+/// Waits until a moment has changed; how it is then. A server that is away or busy is asked again.
+pub(super) async fn news(api: &Api, moment: &Value) -> Result<Value, Failure> {
+    let path = path(moment["id"].as_str().unwrap_or_default());
+    let query = [("wait", WAIT.to_owned()), ("seen", moment["version"].to_string())];
+    loop {
+        let asked = Instant::now();
+        match api.get(&path, &query).await {
+            // What has lapsed is another state before it is another version.
+            Ok(now) if now["version"] != moment["version"] || now["state"] != moment["state"] => {
+                return Ok(now);
+            }
+            Ok(_) if asked.elapsed() >= PAUSE => {}
+            Ok(_) => sleep(PAUSE).await,
+            Err(failure) if failure.may_pass() => sleep(PAUSE).await,
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 /// JSON from a file, or from standard input.
@@ -169,9 +190,10 @@ fn diagnose(fault: Option<&Malformed>) {
 /// A moment as text; and what is wrong with its question, which then is not shown (binding moment §4).
 pub(super) fn written(moment: &Value, now: Timestamp) -> (String, Option<Malformed>) {
     let member = |name: &str| moment[name].as_str();
-    let read = match &moment["binding_moment"] {
-        Value::Null => Ok(None),
-        slots => Brief::received(slots).map(Some),
+    let read = match (&moment["binding_moment"], member("malformed")) {
+        (Value::Null, Some(why)) => Err(Malformed(why.to_owned())),
+        (Value::Null, None) => Ok(None),
+        (slots, _) => Brief::received(slots).map(Some),
     };
     let shown = Shown {
         id: member("id").and_then(|id| id.parse().ok()),

@@ -81,6 +81,11 @@ impl Failure {
             Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
         }
     }
+
+    /// Whether the same may well be done a little later: the server is away, or has too much to do.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Refused { status: 429 | 503, .. })
+    }
 }
 
 /// A client with a server, a key and perhaps an agent to act as.

@@ -127,10 +127,12 @@ impl AskArgs {
 async fn ask_principal(call: Call) -> Said {
     let mut said: AskArgs = call.read()?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    // Who cannot wait is told so before anybody is asked: the model would ask again.
+    let place = call.waits_for(patience)?;
     if let Some(sealed) = &call.brought_back {
         // Its person has been to the page. Whether there was an answer is in our own books.
         let about = opened(&call, sealed)?;
-        let found = hear(&call, about, patience).await?;
+        let found = hear(&call, about, patience, place).await?;
         return asked(&call, &found, &[]);
     }
     let once = call.once(said.idempotency_key.as_deref(), "ask_principal")?;
@@ -154,7 +156,7 @@ async fn ask_principal(call: Call) -> Said {
     if open && call.opens_pages {
         return Ok(Answer { page: page(&call, &shown.moment), ..asked(&call, &shown, &warnings)? });
     }
-    let found = if open { hear(&call, shown.moment.id, patience).await? } else { shown };
+    let found = if open { hear(&call, shown.moment.id, patience, place).await? } else { shown };
     asked(&call, &found, &warnings)
 }
 

@@ -4,8 +4,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use actix_web::body::{BoxBody, to_bytes};
-use actix_web::http::header::{HOST, HeaderName, ORIGIN};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::http::Method;
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
+};
+use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
 use bytes::Bytes;
 use entente_core::refusal::{Code, Refusal};
 use serde::de::IgnoredAny;
@@ -75,6 +79,14 @@ impl Site {
             || self.origins.contains(&origin)
     }
 
+    /// The origin that a request comes from, when it is a page of others that the operator named: its browser has to be told
+    /// that it may.
+    fn named(&self, request: &HttpRequest) -> Option<HeaderValue> {
+        let origin = request.headers().get(ORIGIN)?;
+        let known = self.origins.contains(&origin.to_str().ok()?.to_lowercase());
+        known.then(|| origin.clone())
+    }
+
     /// Requires that a request was meant for this server, by somebody who may send it.
     fn check(&self, request: &HttpRequest) -> Result<(), Refusal> {
         let host = text(request, HOST).unwrap_or_default();
@@ -113,12 +125,49 @@ fn name(authority: &str) -> &str {
 pub fn routes(config: &mut web::ServiceConfig) {
     for path in ["/mcp", "/mcp/"] {
         config.route(path, web::post().to(speak));
-        config.route(path, web::to(|| async { only_post() }));
+        config.route(path, web::to(other));
     }
 }
 
-/// Lets a request in that brings a key and is of no page of somebody else's, and hands it to the protocol.
+/// Lets a request in, and lets the browser of a page that the operator named read the answer.
 async fn speak(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Result<Asker, Problem>,
+    body: Raw,
+) -> Reply {
+    let Some(origin) = doors.site.named(&request) else { return spoken(request, doors, asker, body).await };
+    let said = spoken(request, doors, asker, body).await;
+    Ok(readable(said.unwrap_or_else(|problem| problem.error_response()), origin))
+}
+
+/// Marks an answer as one that this origin's pages may read.
+fn readable(mut response: HttpResponse, origin: HeaderValue) -> HttpResponse {
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Origin"));
+    response
+}
+
+/// What is not a call: a browser that asks first whether a page of others may, and what there is not.
+async fn other(request: HttpRequest, doors: web::Data<Doors>) -> Reply {
+    match doors.site.named(&request) {
+        Some(origin) if request.method() == Method::OPTIONS => {
+            let mut response = HttpResponse::NoContent();
+            response.insert_header((ACCESS_CONTROL_ALLOW_METHODS, "POST"));
+            response.insert_header((ACCESS_CONTROL_ALLOW_HEADERS, HEADERS));
+            response.insert_header((ACCESS_CONTROL_MAX_AGE, "3600"));
+            Ok(readable(response.finish(), origin))
+        }
+        _ => only_post(),
+    }
+}
+
+/// The headers that clients of MCP send.
+const HEADERS: &str = "Authorization, Content-Type, Accept, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, \
+                       Mcp-Session-Id, X-API-Key, X-Agent-ID, traceparent";
+
+/// Lets a request in that brings a key and is of no page of somebody else's, and hands it to the protocol.
+async fn spoken(
     request: HttpRequest,
     doors: web::Data<Doors>,
     asker: Result<Asker, Problem>,

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::shapes::{gives, list, may, must, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, moments, within};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, mail, moments, within};
 use crate::app::Ctx;
 use crate::app::jobs::{self, Spot};
-use crate::app::mailboxes;
+use crate::app::mailboxes::{self, Letter};
 use crate::app::moments as decisions;
 use crate::app::streams::{End, Stream, Subject};
 use crate::feed::{Frame, Listener, Mark, Record, Touch};
@@ -223,16 +223,18 @@ impl Watch {
             let mut found = self.look(call, limit).await?;
             let left = until.saturating_duration_since(Instant::now()).min(LOOK).max(GLANCE);
             let rest = if found.is_empty() { left } else { GLANCE };
-            let full = found.len() >= limit;
+            if found.len() >= limit {
+                return Ok(found);
+            }
             let stopping = tokio::select! {
                 biased;
                 () = call.doors.draining.cancelled() => true,
-                heard = next(&mut self.stream, ctx), if !full => {
+                heard = next(&mut self.stream, ctx) => {
                     self.hand_out(heard?, limit, &mut found);
                     false
                 }
                 () = self.listener.rung(), if found.is_empty() => false,
-                () = sleep(rest), if !full => false,
+                () = sleep(rest) => false,
             };
             if !found.is_empty() || stopping || Instant::now() >= until {
                 return Ok(found);
@@ -249,12 +251,9 @@ impl Watch {
         }
         if self.kinds.contains(&Kind::Mail) && found.len() < limit {
             let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
-            let entity = &call.caller.agent;
-            let (mailbox, letters) =
-                mailboxes::read(call.ctx(), &call.caller, entity, self.cursor.mail, room).await?;
-            self.cursor.mail.get_or_insert(mailbox.acked_seq);
-            for letter in letters {
+            for letter in self.look_into_mailbox(call, room).await? {
                 self.cursor.mail = Some(letter.seq);
+                mail::pong(call, &call.caller.agent, &letter).await?;
                 let mut event = object(&ItemBody::new(letter, Dialect::Standard)?)?;
                 event["kind"] = json!("mail");
                 found.push(event);
@@ -274,6 +273,17 @@ impl Watch {
             }
         }
         Ok(found)
+    }
+
+    /// What lies in the mailbox behind the cursor and was not taken out meanwhile.
+    async fn look_into_mailbox(&mut self, call: &Call, room: u32) -> Result<Vec<Letter>, Problem> {
+        let (ctx, caller, entity) = (call.ctx(), &call.caller, &call.caller.agent);
+        if let Some(after) = self.cursor.mail {
+            return Ok(mailboxes::waiting(ctx, caller, entity, after, room).await?);
+        }
+        let (mailbox, letters) = mailboxes::read(ctx, caller, entity, None, room).await?;
+        self.cursor.mail = Some(mailbox.acked_seq);
+        Ok(letters)
     }
 
     async fn look_at_jobs(

@@ -118,7 +118,7 @@ impl ServerHandler for Desk {
         let arguments = serde_json::to_vec(&request.arguments.unwrap_or_default()).unwrap_or_default();
         let brought_back = request.request_state;
         let call = Call { doors, caller, objection, base, opens_pages, brought_back, arguments };
-        // Who has hung up needs no answer any more.
+        // Where the library hears that a request was given up, nobody needs its answer.
         let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));
         };

@@ -141,10 +141,17 @@ struct SubmitArgs {
     #[serde(default)]
     input: Option<Box<RawValue>>,
     lease_request: Option<BTreeMap<String, Vec<String>>>,
-    constraints: Option<Constraints>,
+    constraints: Option<ConstraintsArgs>,
     max_runtime_s: Option<i64>,
     intent_id: Option<String>,
     idempotency_key: Option<String>,
+}
+
+/// The wire's own is open, as ARCP wants it; what is misspelt here would leave the lease without an end.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConstraintsArgs {
+    expires_at: Option<String>,
 }
 
 async fn submit_job(call: Call) -> Said {
@@ -153,7 +160,7 @@ async fn submit_job(call: Call) -> Said {
         agent: said.agent,
         input: said.input,
         lease_request: said.lease_request,
-        lease_constraints: said.constraints,
+        lease_constraints: said.constraints.map(|said| Constraints { expires_at: said.expires_at }),
         idempotency_key: said.idempotency_key,
         max_runtime_sec: said.max_runtime_s,
         parent_job_id: None,

@@ -149,7 +149,7 @@ async fn read_mailbox(call: Call) -> Said {
 
 /// Answers a ping for an agent that has only tools: it is there, for it reads (AEE §9.2). The answer's id is made of what it
 /// answers, so that reading again answers nothing twice; one that is refused is the gateway's to tell of, in time.
-async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
+pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
     let asked = &letter.envelope;
     if (asked.kind, asked.purpose.as_str(), asked.recipient.as_str()) != (EnvelopeType::Task, PING, entity) {
         return Ok(());

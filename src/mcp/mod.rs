@@ -87,6 +87,11 @@ impl Call {
         self.caller.grant.open_stream(self.doors.limits.max_streams_per_key)
     }
 
+    /// A place for a wait of so many seconds; none for no wait.
+    fn waits_for(&self, patience: u32) -> Result<Option<StreamPermit>, Refusal> {
+        (patience > 0).then(|| self.waits()).transpose()
+    }
+
     /// Waits for something unless the server stops first.
     async fn unless_stopping<T>(&self, what: impl Future<Output = T>) -> Option<T> {
         self.doors.draining.run_until_cancelled(what).await

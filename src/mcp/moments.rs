@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use entente_core::clock::rfc3339;
+use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, JobId, MomentId};
 use entente_core::moments::{Moment, MomentAsk, MomentState};
 use entente_core::refusal::{Code, Refusal};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::shapes::{any, flag, gives, list, may, must, nullable, takes, text, whole, word};
 use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, asking, within};
+use crate::app::StreamPermit;
 use crate::app::moments::{self, Shown};
 use crate::http::body::{id, one};
 use crate::http::error::Problem;
@@ -56,6 +58,7 @@ fn deliberate_tool() -> Tool {
             may("principal", text("With whom to begin.")),
             may("job_id", text("The job that it is about.")),
             may("intent_id", text("The intent that it is about.")),
+            may("idempotency_key", text("The same call with the same key says it once.")),
         ]),
         gives: decision(),
         hints: Hints::adds(),
@@ -160,13 +163,15 @@ fn told_of(found: &Shown) -> Said {
     Answer::new(told(&found.moment), &shown(found))
 }
 
-/// Waits for news of a question.
-pub(super) async fn hear(call: &Call, id: MomentId, patience: u32) -> Result<Shown, Problem> {
+/// Waits for news of a question in the place that was taken for that; without one, it only looks.
+pub(super) async fn hear(
+    call: &Call,
+    id: MomentId,
+    patience: u32,
+    place: Option<StreamPermit>,
+) -> Result<Shown, Problem> {
     let (ctx, caller) = (call.ctx(), &call.caller);
-    if patience == 0 {
-        return Ok(moments::get(ctx, caller, id).await?);
-    }
-    let _place = call.waits()?;
+    let Some(_place) = place else { return Ok(moments::get(ctx, caller, id).await?) };
     let time = Duration::from_secs(u64::from(patience));
     match call.unless_stopping(moments::wait(ctx, caller, id, None, time)).await {
         Some(found) => Ok(found?),
@@ -187,7 +192,7 @@ async fn check_decision(call: Call) -> Said {
     let said: CheckArgs = call.read()?;
     let about = id("moment", &said.moment_id)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    let found = hear(&call, about, patience).await?;
+    let found = hear(&call, about, patience, call.waits_for(patience)?).await?;
     if said.ack && found.moment.state.is_terminal() {
         // What was decided is told as it was before its words may be gone.
         moments::acknowledge(call.ctx(), &call.caller, about).await?;
@@ -203,14 +208,18 @@ struct DeliberateArgs {
     principal: Option<String>,
     job_id: Option<String>,
     intent_id: Option<String>,
+    idempotency_key: Option<String>,
 }
 
 async fn post_deliberation(call: Call) -> Said {
     let said: DeliberateArgs = call.read()?;
+    // Nothing is kept of the words under the key, no hash either: a short one could be guessed.
+    let once = said.idempotency_key.as_deref();
+    let once = once.map(|key| Idempotency::new(key, "MCP post_deliberation", &[])).transpose()?;
     let caller = call.caller.acting_as(call.speaker()?);
     let found = match (said.moment_id, said.principal) {
         (Some(moment), None) => {
-            moments::word(call.ctx(), &caller, id("moment", &moment)?, &said.text, None).await?
+            moments::word(call.ctx(), &caller, id("moment", &moment)?, &said.text, once.as_ref()).await?
         }
         (None, Some(principal_id)) => {
             let ask = MomentAsk {
@@ -219,7 +228,7 @@ async fn post_deliberation(call: Call) -> Said {
                 intent_id: one::<IntentId>("intent_id", said.intent_id)?,
                 ..MomentAsk::default()
             };
-            moments::deliberate(call.ctx(), &caller, ask, &said.text, None).await?
+            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?
         }
         _ => {
             let message =

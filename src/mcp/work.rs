@@ -70,7 +70,7 @@ fn finish_tool() -> Tool {
             may("summary", text("The result in a sentence.")),
         ]),
         gives: reported(),
-        hints: Hints::adds(),
+        hints: Hints { idempotent: false, ..Hints::ends() },
         run: |call| Box::pin(finish_job(call)),
     }
 }

@@ -268,6 +268,18 @@ async fn pages_of_others_cannot_call_it() {
         assert_eq!(send(named.with("origin", origin)).await.status, 200, "{origin}");
     }
     send(named.with("origin", "http://app.example.com")).await.refused(403, "forbidden");
+    // A browser asks first, and reads the answer only when it is told that it may.
+    let page = named.with("origin", "https://app.example.com");
+    let preflight = page.send("OPTIONS", "//mcp", None).await;
+    assert_eq!((preflight.status, preflight.header("access-control-allow-methods")), (204, "POST"));
+    let allowed = preflight.header("access-control-allow-headers").to_lowercase();
+    assert!(["authorization", "mcp-protocol-version", "mcp-method"].iter().all(|one| allowed.contains(one)));
+    for reply in [preflight, send(page.clone()).await, send(page.with("x-api-key", "nobody")).await] {
+        assert_eq!(reply.header("access-control-allow-origin"), "https://app.example.com", "{}", reply.text);
+    }
+    let stranger = named.with("origin", "https://evil.example");
+    let reply = stranger.send("OPTIONS", "//mcp", None).await;
+    assert_eq!((reply.status, reply.headers.get("access-control-allow-origin")), (405, None));
     send(ada.with("host", "entente.example.org")).await.refused(403, "forbidden");
     world.end().await;
 }

@@ -69,6 +69,18 @@ pub(super) async fn use_up(conn: &mut PgConnection, digest: &Digest, now: Timest
     Ok(())
 }
 
+/// Has a person's links open nothing any more.
+pub(super) async fn void(conn: &mut PgConnection, principal_id: &str, now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- links::void\n UPDATE links SET used_at = $2 WHERE principal_id = $1 AND used_at IS NULL",
+        principal_id,
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Writes a link down, and says so on the house's line.
 pub(super) async fn keep(
     ctx: &Ctx,

@@ -4,14 +4,17 @@
 use std::io::{self, BufRead as _, Write as _};
 use std::thread;
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
 use crate::cli::{Done, Failure};
 
+/// Bytes of the longest line that a terminal hands over whole: what is longer it cuts without a word.
+const LINE_BYTES: usize = 4_095;
+
 /// A terminal whose lines come one by one, while other things go on.
 pub(super) struct Terminal {
-    lines: mpsc::UnboundedReceiver<String>,
+    lines: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
 /// Writes a line.
@@ -52,8 +55,7 @@ impl Terminal {
                 let mut line = Vec::new();
                 // A terminal that is gone has nothing more to say.
                 let Ok(1..) = stdin.read_until(b'\n', &mut line) else { return };
-                let line = String::from_utf8_lossy(&line);
-                if heard.send(line.trim_end_matches(['\r', '\n']).to_owned()).is_err() {
+                if heard.send(line).is_err() {
                     return;
                 }
             }
@@ -70,25 +72,45 @@ impl Terminal {
         Ok(())
     }
 
+    /// Forgets what was typed ahead: it was not meant for what is asked next.
+    pub(super) fn forget(&mut self) -> Done {
+        tcflush(io::stdin(), QueueSelector::IFlush)?;
+        while self.lines.try_recv().is_ok() {}
+        Ok(())
+    }
+
     /// The next line; `None` when the person is gone (Ctrl-D).
-    pub(super) async fn line(&mut self) -> Option<String> {
-        self.lines.recv().await
+    pub(super) async fn line(&mut self) -> Result<Option<String>, Failure> {
+        while let Some(bytes) = self.lines.recv().await {
+            match read(bytes) {
+                Ok(line) => return Ok(Some(line)),
+                Err(why) => say(&format!("This line is left out: {why}. Enter it again."))?,
+            }
+        }
+        Ok(None)
     }
 
     /// A line that is not shown; `None` when nothing is entered.
     pub(super) async fn secret(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
+        self.forget()?;
         let unseen = Unseen::begin()?;
         self.prompt(prompt)?;
-        let line = self.line().await;
+        let line = self.line().await?;
         drop(unseen);
         Ok(line.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()))
     }
 
     /// Whether the person says yes.
     pub(super) async fn confirm(&mut self, what: &str) -> Result<bool, Failure> {
-        self.prompt(&format!("{what}. Sure? y/n: "))?;
-        let line = self.line().await;
-        Ok(line.is_some_and(|line| ["y", "yes"].contains(&line.trim())))
+        self.forget()?;
+        loop {
+            self.prompt(&format!("{what}. Sure? y/n: "))?;
+            match self.line().await?.as_deref().map(str::trim) {
+                Some("y" | "yes") => return Ok(true),
+                Some("n" | "no") | None => return Ok(false),
+                Some(_) => {}
+            }
+        }
     }
 
     /// A text of several lines; `None` when it is empty.
@@ -96,7 +118,7 @@ impl Terminal {
         say(&format!("{what}; a line with a full stop alone ends it, and at once calls it off:"))?;
         let mut all = Vec::new();
         loop {
-            match self.line().await {
+            match self.line().await? {
                 Some(line) if line.trim() == "." => break,
                 Some(line) => all.push(line),
                 // Half a text is none.
@@ -112,4 +134,19 @@ impl Terminal {
         }
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
+}
+
+/// A line as it was typed; or why it cannot be taken for what was meant.
+fn read(mut bytes: Vec<u8>) -> Result<String, &'static str> {
+    if bytes.len() >= LINE_BYTES {
+        return Err("it is too long for a terminal, which cuts it; break it into several");
+    }
+    while matches!(bytes.last(), Some(b'\n' | b'\r')) {
+        bytes.pop();
+    }
+    let line = String::from_utf8(bytes).map_err(|_other| "it is no UTF-8")?;
+    if line.chars().any(|one| one.is_control() && one != '\t') {
+        return Err("it has control characters, as arrow keys make them");
+    }
+    Ok(line)
 }

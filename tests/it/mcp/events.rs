@@ -101,3 +101,64 @@ async fn pages_follow_each_other_without_a_gap() {
     assert!(text.contains("next"), "{text}");
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_full_answer_comes_at_once_and_the_rest_with_the_next() {
+    let world = live().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    for n in 1..=3 {
+        let mail = letter(&world, &format!("envelope-{n}"), ("agent.bob", "agent.ada"));
+        bob.post("/aee/envelopes", mail).await.is(202);
+    }
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    let begun = Instant::now();
+    let first = mcp.ok("wait_for_events", json!({ "limit": 2, "timeout_s": 20 })).await;
+    let rest =
+        mcp.ok("wait_for_events", json!({ "limit": 2, "timeout_s": 20, "after": first["next"] })).await;
+    assert!(begun.elapsed() < Duration::from_secs(15), "it waited although there was something");
+    let ids = |answer: &Value| -> Vec<String> {
+        let events = answer["events"].as_array().unwrap().iter();
+        events.map(|event| event["envelope"]["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        (ids(&first), ids(&rest)),
+        (vec!["envelope-1".into(), "envelope-2".into()], vec!["envelope-3".into()])
+    );
+    // What was taken out meanwhile is not handed out as new.
+    let mail = letter(&world, "envelope-4", ("agent.bob", "agent.ada"));
+    bob.post("/aee/envelopes", mail).await.is(202);
+    mcp.ok("read_mailbox", json!({ "ack": true })).await;
+    let none = mcp.ok("wait_for_events", json!({ "timeout_s": 0, "after": rest["next"] })).await;
+    assert_eq!(none["events"], json!([]));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn who_has_no_place_to_wait_asks_nobody() {
+    let settings = vec![("ENTENTE_MAX_STREAMS_PER_KEY", "1")];
+    let world = World::with(Setup { live: true, settings, ..Setup::default() }).await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let waiting = tokio::spawn({
+        let mcp = mcp.clone();
+        async move { mcp.ok("wait_for_events", json!({ "timeout_s": 5 })).await }
+    });
+    let ask = json!({
+        "principal": "human.ada", "synopsis": "Ship it today.", "findings": ["CI is green."],
+        "recommendations": ["Tag it."], "offer": "Ask for detail.", "wait_s": 5,
+        "question": {
+            "stem": "When should it ship?", "recommended_idx": 0,
+            "options": [{ "label": "Ship today", "reasoning": "It is ready." },
+                        { "label": "Ship tomorrow", "reasoning": "There is no hurry." }],
+        },
+    });
+    // The place is taken a moment after the call is sent.
+    let until = Instant::now() + Duration::from_secs(4);
+    while mcp.call("wait_for_events", json!({ "timeout_s": 0 })).await["isError"] != true {
+        assert!(Instant::now() < until, "the place was never taken");
+    }
+    mcp.refused("ask_principal", ask, "too_many_streams").await;
+    assert_eq!(ada.get("/moments/inbox").await.ok()["moments"], json!([]));
+    waiting.await.unwrap();
+    world.end().await;
+}
