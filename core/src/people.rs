@@ -86,14 +86,14 @@ pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), 
     ))
 }
 
-/// Requires that a key that somebody makes is not called as those that a login makes: by its label one sees through what a
-/// decision came, and it is they that end by themselves.
+/// Requires that a key that is made for somebody of this kind is not called as those that a person's login makes: by its
+/// label one sees through what a decision came, and it is they that end by themselves.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
-pub fn check_label(label: Option<&str>) -> Result<(), Refusal> {
+pub fn check_label(whose: Kind, label: Option<&str>) -> Result<(), Refusal> {
     match label {
-        Some(label @ (BROWSER | TERMINAL)) => {
+        Some(label @ (BROWSER | TERMINAL)) if whose == Kind::Human => {
             let message = format!("Only a login makes keys with the label `{label}`. Choose another.");
             Err(Refusal::field(Code::InvalidRequest, "label", "value", message))
         }

@@ -52,12 +52,12 @@ pub async fn create(
 ) -> Outcome<NewKey> {
     caller.require(Scope::Admin)?;
     caller.grant.key.may_make(&ask, principal_id)?;
-    check_label(ask.label.as_deref())?;
     let presented = Presented::mint(&*ctx.chance);
     let secret_hash = hash(presented.reveal()).await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let whom = principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
+    check_label(whom.kind, ask.label.as_deref())?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
@@ -99,10 +99,8 @@ pub async fn rotate(
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let now = line.now();
     if !old.in_force(now) {
-        return Err(super::refuse(
-            Code::Unprocessable,
-            "This key is revoked or expired. Make a new one instead.",
-        ));
+        let message = "This key is revoked or expired. Make a new one instead.";
+        return Err(super::refuse(Code::Unprocessable, message));
     }
     let overlap_end = plus_seconds(now, overlap_seconds);
     let end = old.expires_at.map_or(overlap_end, |end| end.min(overlap_end));

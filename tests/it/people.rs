@@ -289,3 +289,28 @@ async fn a_seeded_person_may_have_a_password_too() {
     world.client("key-of-eve").get("/principals/me").await.ok();
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_new_password_ends_terminals_and_links_too_and_their_labels_are_logins_own() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    let entered = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let mut browser = Browser::new(world.address);
+    assert_eq!(browser.post(entered["path"].as_str().unwrap(), &[]).await.status, 303);
+    let page = browser.act("/terminal", "/terminal", &[]).await;
+    let key = page.between("<pre class=\"key\" tabindex=\"0\">", "</pre>");
+    let terminal = world.client(&key);
+    terminal.get("/principals/me").await.ok();
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    terminal.get("/principals/me").await.is(401);
+    assert_eq!(browser.get("/inbox").await.status, 303, "the old login is over");
+    assert_eq!(Browser::new(world.address).post(made["path"].as_str().unwrap(), &[]).await.status, 410);
+    for label in ["browser", "terminal"] {
+        let refused = admin.post("/principals/human.ada/keys", json!({ "label": label })).await;
+        assert!(
+            refused.refused(422, "invalid_request")["message"].as_str().unwrap().contains("Only a login")
+        );
+    }
+    world.end().await;
+}

@@ -84,6 +84,8 @@ async fn a_person_answers_what_waits_one_after_the_other() {
         person.enter("2");
         person.until("You answer 2) Wait a day. Sure? y/n: ");
         person.enter("");
+        person.until("Sure? y/n: ");
+        person.enter("n");
         person.until(PROMPT);
         person.enter("2");
         person.until("Sure? y/n: ");
@@ -201,6 +203,77 @@ async fn a_refused_question_is_talked_about_and_a_key_that_is_over_loses_nothing
         (&json!("closed"), &json!("Whether, not when."))
     );
     assert_eq!(found["words"][0]["text"], "First show me the risk.");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_typed_ahead_answers_nothing() {
+    let (world, mut browser, agent) = stage().await;
+    let first = ask(&agent, json!({ "expires_in": 3_600 })).await;
+    let second = ask(&agent, json!({ "expires_in": 7_200 })).await;
+    let key = key(&mut browser).await;
+    let mut person = sit(&world, &[]);
+    let (status, screen) = aside(move || {
+        person.until("not shown): ");
+        person.enter(&key);
+        person.until(PROMPT);
+        // All at once, as somebody types who expects the same question again.
+        person.enter("n\n1\ny");
+        person.until("10:00Z");
+        person.until(PROMPT);
+        // An arrow key, and a line that a terminal would cut.
+        person.enter("\u{1b}[D1");
+        person.until("it has control characters");
+        person.enter(&"x".repeat(5_000));
+        person.until("it is too long for a terminal");
+        person.enter("q");
+        person.end()
+    })
+    .await;
+    assert!(status.success(), "{screen}");
+    assert_eq!(
+        (&now(&agent, &first).await["state"], &now(&agent, &second).await["state"]),
+        (&json!("open"), &json!("open"))
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_given_back() {
+    let (world, mut browser, agent) = stage().await;
+    let moment = ask(&agent, json!({})).await;
+    let key = key(&mut browser).await;
+    let person = sit(&world, &[]);
+    let mut person = aside(move || {
+        let mut person = person;
+        person.until("not shown): ");
+        person.enter(&key);
+        person.until(PROMPT);
+        person.enter("t");
+        person.until("calls it off:");
+        person.enter("Ship on Monday.");
+        person
+    })
+    .await;
+    world.clock.advance(601);
+    let (status, screen) = aside(move || {
+        person.enter(".");
+        person.until("Your key is over.");
+        person.until("not shown): ");
+        person.enter("no key at all");
+        person.until("This is no key");
+        person.until("not shown): ");
+        person.enter("");
+        person.until("Keep this, and try another key. Sure? y/n: ");
+        person.enter("n");
+        person.until("What you wrote was not sent:");
+        person.until("  Ship on Monday.");
+        person.end()
+    })
+    .await;
+    // Without a key there is no more to look at.
+    assert!(!status.success(), "{screen}");
+    assert_eq!(now(&agent, &moment).await["state"], "open");
     world.end().await;
 }
 

@@ -260,6 +260,7 @@ async fn nobody_decides_through_this_door() {
             let mut all = json!({
                 "moment_id": asked["moment_id"], "digest": asked["digest"], "envelope_digest": asked["digest"],
                 "resolution": option(0), "option_idx": 0, "answer": "yes", "text": "yes", "reason": "yes", "ack": true,
+                "timeout_s": 0, "wait_s": 0,
             });
             let open = mcp.call(name, all.clone()).await;
             assert_eq!(open["isError"], true, "{name} takes what it does not know");
