@@ -3,7 +3,7 @@
 use entente::app::seeds;
 use entente_core::principals::Kind;
 
-use super::harness::{Client, Setup, World, json};
+use super::harness::{Client, Setup, World, http, json};
 use super::pages::{Browser, Page};
 
 const WORDS: &str = "correct horse battery staple";
@@ -243,6 +243,24 @@ async fn with_tls_the_cookie_says_so_and_without_nobody_logs_in_from_afar() {
     assert_eq!(log_in(&mut afar, "human.ada", WORDS).await.status, 403);
     assert_eq!(afar.get(made["path"].as_str().unwrap()).await.status, 403);
     assert_eq!(afar.post(made["path"].as_str().unwrap(), &[]).await.status, 403);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn behind_a_proxy_the_line_that_it_wrote_itself_says_who_tries() {
+    let setup = Setup { settings: vec![("ENTENTE_TLS_TERMINATED", "true")], ..Setup::default() };
+    let world = World::with(setup).await;
+    let mut statuses = Vec::new();
+    for guess in 0..14 {
+        let request = http().post(format!("http://{}/login", world.address));
+        let request = request.header("sec-fetch-site", "same-origin");
+        // What the client says of itself, and a proxy that adds a line of its own.
+        let request = request.header("x-forwarded-for", format!("198.51.100.{guess}, 192.0.2.{guess}"));
+        let request = request.header("x-forwarded-for", format!("192.0.2.{guess}, 203.0.113.7"));
+        let answer = request.body("name=human.ada&password=guess").send().await.unwrap();
+        statuses.push(answer.status().as_u16());
+    }
+    assert!(statuses.ends_with(&[429]), "whoever tries chooses the address: {statuses:?}");
     world.end().await;
 }
 
