@@ -82,6 +82,21 @@ impl Shell {
     }
 }
 
+/// The step between another site and a page of ours.
+#[derive(Debug, Template)]
+#[template(path = "led.html")]
+pub struct Led {
+    shell: Shell,
+    path: String,
+}
+
+impl Led {
+    /// On to a path of this server.
+    pub fn to(path: &str) -> Self {
+        Self { shell: Shell::plain("One moment"), path: path.to_owned() }
+    }
+}
+
 /// A page that says one thing.
 #[derive(Debug, Template)]
 #[template(path = "notice.html")]

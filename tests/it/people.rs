@@ -265,6 +265,38 @@ async fn behind_a_proxy_the_line_that_it_wrote_itself_says_who_tries() {
 }
 
 #[tokio::test]
+async fn who_is_led_here_by_another_site_takes_one_step_more() {
+    let world = World::start().await;
+    let led = async |method: reqwest::Method, path: &str, (site, mode): (&str, &str)| {
+        let request = http().request(method, format!("http://{}{path}", world.address));
+        let answer =
+            request.header("sec-fetch-site", site).header("sec-fetch-mode", mode).send().await.unwrap();
+        let place = answer.headers().get("location").map_or("", |place| place.to_str().unwrap()).to_owned();
+        (answer.status().as_u16(), place, answer.text().await.unwrap())
+    };
+    let (get, elsewhere) = (|| reqwest::Method::GET, ("cross-site", "navigate"));
+    let (status, _, text) = led(get(), "/dashboard?intent=x&y=%22%3E%3Cb%3E", elsewhere).await;
+    assert_eq!(status, 200);
+    let path = "/dashboard?intent=x&#38;y=%22%3E%3Cb%3E";
+    assert!(text.contains(&format!("content=\"0; url={path}\"")), "{text}");
+    assert!(text.contains(&format!("<a href=\"{path}\">")), "{text}");
+    assert!(!text.contains("human.ada"), "{text}");
+    // Only there: else who is not logged in would go round in a circle, and a script would take it for the page.
+    for from in [("same-origin", "navigate"), ("none", "navigate"), ("cross-site", "cors")] {
+        let (status, place, _) = led(get(), "/inbox", from).await;
+        assert_eq!((status, place.as_str()), (303, "/login?next=/inbox"), "{from:?}");
+    }
+    let (status, ..) = led(reqwest::Method::POST, "/inbox/bm_x/answer", elsewhere).await;
+    assert_eq!(status, 403);
+    // A form that comes after the login has ended leads back to the question that it was about.
+    for (path, back) in [("/inbox/bm_x/answer", "/inbox/bm_x"), ("/terminal", "/inbox")] {
+        let (status, place, _) = led(reqwest::Method::POST, path, ("same-origin", "navigate")).await;
+        assert_eq!((status, place), (303, format!("/login?next={back}")), "{path}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
 async fn the_secrets_of_logins_are_stored_and_told_nowhere() {
     let world = World::start().await;
     let admin = person(&world, "human.ada").await;
