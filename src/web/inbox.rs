@@ -209,7 +209,7 @@ fn written(
     let path = format!("/inbox/{}", card.id);
     let live = format!("{path}/stream");
     MomentPage {
-        shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).live(live),
+        shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).at(path).live(live),
         digest: moment.digest.clone().unwrap_or_default(),
         complaint,
         draft,
