@@ -1,16 +1,23 @@
 // What the pages gain from JavaScript: they stay true by themselves, and can be used from the keyboard. Everything else is
 // the server's; without this file every page works all the same.
 
+const { live, page, who } = document.body.dataset;
+// An answer that was refused is shown where it was sent to, and nothing can be fetched from there: the page is elsewhere.
+const here = page ?? location.pathname + location.search;
+if (location.pathname + location.search !== here) history.replaceState(null, "", here);
+
 const said = document.getElementById("said");
 let silence;
 
-/** Says something, to eyes and to ears. */
-function say(text) {
-  if (!said) return;
-  said.textContent = text;
+/** Says something, to eyes and to ears; with a way on it stays there. */
+function say(text, on) {
+  if (!said || said.textContent === text + (on?.textContent ?? "")) return;
+  said.replaceChildren(text, ...(on ? [on] : []));
   clearTimeout(silence);
-  silence = setTimeout(() => { said.textContent = ""; }, 6000);
+  if (!on) silence = setTimeout(() => { said.textContent = ""; }, 6000);
 }
+
+const parts = () => [...document.querySelectorAll("[data-part]")];
 
 /** Whether somebody is at work in this part: then it is left alone until they are done. */
 function busy(part) {
@@ -20,72 +27,181 @@ function busy(part) {
     || part.querySelector("input[type=radio]:checked") !== null;
 }
 
+// What grows older by itself.
+const AGES = "time, [data-age]";
+// Where the keyboard gets to.
+const REACH = "a[href], button, summary, input:not([type=hidden]), textarea, select, [tabindex]";
+
+/** What a part says, whatever the time is. */
+function ageless(part) {
+  const copy = part.cloneNode(true);
+  for (const one of copy.querySelectorAll(AGES)) one.textContent = "";
+  return copy.outerHTML;
+}
+
+/** Finds in the place of a part what had the keyboard in it: by its name, else by its turn. */
+function refocus(part, next, focused) {
+  const name = focused.getAttribute("href") || focused.id;
+  const named = name && [...next.querySelectorAll("a, button, [id]")]
+    .find((one) => one.getAttribute("href") === name || one.id === name);
+  const turn = [...next.querySelectorAll(REACH)][[...part.querySelectorAll(REACH)].indexOf(focused)];
+  const found = named || (turn?.localName === focused.localName ? turn : null);
+  found?.focus({ preventScroll: true });
+}
+
+/** Puts what is true now in the place of one part. */
+function renew(part, next) {
+  // What somebody has opened stays open, and why their answer was refused stays there to be read.
+  const open = [...part.querySelectorAll("details")].map((one) => one.open);
+  next.querySelectorAll("details").forEach((one, at) => { one.open = open[at] || one.open; });
+  const refused = part.querySelector(":scope > [data-kept]");
+  if (refused && !next.querySelector(":scope > [data-kept]")) next.prepend(refused.cloneNode(true));
+  if (ageless(part) === ageless(next)) {
+    const ages = [...next.querySelectorAll(AGES)];
+    part.querySelectorAll(AGES).forEach((one, at) => {
+      if (one.textContent !== ages[at].textContent) one.textContent = ages[at].textContent;
+    });
+    return;
+  }
+  // What somebody is answering is only taken away when it was answered elsewhere.
+  const moved = part.dataset.state !== next.dataset.state;
+  if (busy(part) && !moved) return;
+  const places = [...part.querySelectorAll(".scroll")].map((list) => list.scrollTop);
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  part.replaceWith(document.adoptNode(next));
+  next.querySelectorAll(".scroll").forEach((list, at) => { list.scrollTop = places[at] || 0; });
+  if (focused) refocus(part, next, focused);
+  if (moved && next.dataset.said) say(next.dataset.said);
+}
+
 /** Puts what is true now in the place of what was. */
 function swap(fresh) {
-  for (const part of document.querySelectorAll("[data-part]")) {
+  if (fresh.body.dataset.who !== who) {
+    if (parts().some(busy)) say(`You are logged in as ${fresh.body.dataset.who} now.`);
+    else location.assign(here);
+    return;
+  }
+  if (out) { out = false; say("You are logged in again."); }
+  // Somebody may have logged in anew in another window: then also what is being written goes by that login.
+  const token = fresh.querySelector("input[name=token]")?.value;
+  if (token) for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
+  for (const part of parts()) {
     const next = fresh.getElementById(part.id);
-    if (!next) { part.remove(); continue; }
-    if (part.outerHTML === next.outerHTML) continue;
-    // What somebody is answering is only taken away when it was answered elsewhere.
-    const moved = part.dataset.state !== next.dataset.state;
-    if (busy(part) && !moved) continue;
-    const places = [...part.querySelectorAll(".scroll")].map((list) => list.scrollTop);
-    const open = [...part.querySelectorAll("details")].map((one) => one.open);
-    const focused = document.activeElement && part.contains(document.activeElement)
-      ? document.activeElement.getAttribute("href") || document.activeElement.id : null;
-    part.replaceWith(document.adoptNode(next));
-    next.querySelectorAll(".scroll").forEach((list, at) => { list.scrollTop = places[at] || 0; });
-    next.querySelectorAll("details").forEach((one, at) => { one.open = open[at] || one.open; });
-    if (focused) {
-      const again = [...next.querySelectorAll("a, button, [id]")]
-        .find((one) => one.getAttribute("href") === focused || one.id === focused);
-      again?.focus({ preventScroll: true });
-    }
-    if (moved && next.dataset.said) say(next.dataset.said);
+    if (next) renew(part, next); else part.remove();
   }
   const title = fresh.querySelector("title");
   if (title) document.title = title.textContent;
 }
 
+let out = false;
+
+/** Nobody is logged in any more. Whoever is writing logs in elsewhere and goes on here. */
+function leave(login) {
+  if (!parts().some(busy)) { location.assign(login); return; }
+  out = true;
+  const way = Object.assign(document.createElement("a"), { href: login, target: "_blank", rel: "noopener", textContent: "Log in again" });
+  say("You were logged out. What you have written is still here. ", way);
+}
+
+// A dashboard is much to write; while much happens, this many milliseconds pass before it is written anew.
+const PAUSE = here.startsWith("/dashboard") ? 2500 : 0;
 let asking = false;
 let again = false;
+let asked = -Infinity;
+let planned;
 
 async function refresh() {
   if (asking) { again = true; return; }
   asking = true;
+  asked = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
-    if (answer.redirected && new URL(answer.url).pathname === "/login") { location.assign(answer.url); return; }
-    if (answer.ok) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    const answer = await fetch(here, { headers: { accept: "text/html" }, cache: "no-store" });
+    if (answer.redirected && new URL(answer.url).pathname === "/login") leave(answer.url);
+    else if (answer.ok) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch { /* The server is away for a moment; the stream comes back and asks again. */ }
   asking = false;
-  if (again) { again = false; setTimeout(refresh, 250); }
+  if (again) { again = false; soon(); }
 }
 
-const live = document.body.dataset.live;
+/** Asks anew, once for all that happens in a short while, and not for a page that nobody sees. */
+function soon() {
+  if (planned) return;
+  planned = setTimeout(() => {
+    planned = undefined;
+    if (!document.hidden) refresh();
+  }, Math.max(120, asked + PAUSE - performance.now()));
+}
+
+let stream;
+let comeback;
+
+/** Follows what happens while somebody looks: browsers have few connections, and the pages in all tabs share them. */
+function follow() {
+  clearTimeout(comeback);
+  if (document.hidden) {
+    stream?.close();
+    stream = undefined;
+    delete document.body.dataset.following;
+    return;
+  }
+  if (stream) return;
+  const opened = stream = new EventSource(live);
+  opened.addEventListener("changed", () => { document.body.dataset.following = "yes"; soon(); });
+  opened.addEventListener("error", () => {
+    if (opened !== stream) return;
+    delete document.body.dataset.following;
+    if (opened.readyState !== EventSource.CLOSED) return;
+    // A stream that the browser has given up: the login may be over, or the server away.
+    stream = undefined;
+    comeback = setTimeout(() => { soon(); follow(); }, 3000);
+  });
+}
+
 if (live) {
-  let late;
-  const soon = () => { clearTimeout(late); late = setTimeout(refresh, 120); };
-  const follow = () => {
-    const stream = new EventSource(live);
-    let first = true;
-    stream.addEventListener("changed", () => { if (first) { first = false; document.body.dataset.following = "yes"; } soon(); });
-    stream.addEventListener("error", () => {
-      delete document.body.dataset.following;
-      // A stream that the browser has given up: the login may be over, or the server away.
-      if (stream.readyState === EventSource.CLOSED) { stream.close(); setTimeout(() => { refresh(); follow(); }, 3000); }
-    });
-  };
   follow();
   // Ages grow older although nothing happens.
-  setInterval(() => { if (!document.hidden) refresh(); }, 30000);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+  setInterval(soon, 30000);
+  document.addEventListener("visibilitychange", () => { follow(); soon(); });
 }
 
 // The question is before somebody's eyes: said with a form, because looking at a page changes nothing.
-const seen = document.getElementById("seen");
-if (seen instanceof HTMLFormElement) {
-  fetch(seen.action, { method: "POST", body: new URLSearchParams(new FormData(seen)) }).catch(() => {});
+function see() {
+  const form = document.getElementById("seen");
+  if (document.visibilityState !== "visible" || !(form instanceof HTMLFormElement)) return;
+  document.removeEventListener("visibilitychange", see);
+  fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) }).catch(() => {});
+}
+document.addEventListener("visibilitychange", see);
+see();
+
+// What was written and not said outlives a login that ends meanwhile: it waits in this tab, for whoever wrote it.
+const DRAFT = "draft ";
+const draft = page && who ? `${DRAFT}${who} ${page}` : null;
+const fields = () => [...document.querySelectorAll("main textarea[name]")];
+
+function keep() {
+  const texts = fields().filter((field) => field.value.trim() !== "").map((field) => [field.name, field.value]);
+  if (texts.length === 0) sessionStorage.removeItem(draft);
+  else sessionStorage.setItem(draft, JSON.stringify(Object.fromEntries(texts)));
+}
+
+if (draft) {
+  try {
+    const texts = JSON.parse(sessionStorage.getItem(draft) ?? "{}");
+    // What the page shows has been said.
+    const shown = new Set([...document.querySelectorAll("#moment .written")].map((one) => one.textContent.trim()));
+    for (const field of fields()) {
+      const text = texts[field.name];
+      if (!text || field.value !== "" || shown.has(text.trim())) continue;
+      field.value = text;
+      field.closest("details")?.setAttribute("open", "");
+    }
+    keep();
+    document.addEventListener("input", keep);
+    document.querySelector("form[action='/logout']")?.addEventListener("submit", () => {
+      Object.keys(sessionStorage).filter((name) => name.startsWith(DRAFT)).forEach((name) => sessionStorage.removeItem(name));
+    });
+  } catch { /* A browser that keeps nothing. */ }
 }
 
 // The keyboard. Never while somebody writes.

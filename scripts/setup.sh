@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh machine lacks to build, run and test: a C compiler, PostgreSQL's programs, the Python clients, and a
-# browser with Node.js for the tests of the pages. With `run` as its argument it leaves the browser out.
+# browser with what drives it. Of Node.js any version with npm will do: the tests bring their own, from npm, in node_modules.
+# With `run` as its argument it leaves the browser out.
 # Does nothing, quickly, when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +15,13 @@ has_postgres() {
   command -v initdb >/dev/null
 }
 
+# As tests/web/kit.js looks for it.
+has_browser() {
+  [ -n "${ENTENTE_BROWSER:-}" ] || command -v chromium chromium-browser google-chrome >/dev/null ||
+    [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
+    [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ]
+}
+
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 packages=()
@@ -21,7 +29,7 @@ has_postgres || packages+=(postgresql postgresql-contrib)
 command -v cc >/dev/null || packages+=(build-essential)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
 if [ "${1:-}" != run ]; then
-  command -v chromium >/dev/null || command -v google-chrome >/dev/null || packages+=(chromium chromium-driver)
+  has_browser || packages+=(chromium)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
 
@@ -35,9 +43,10 @@ if [ ${#packages[@]} -gt 0 ]; then
     as_root apt-get update -qq
     DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   elif command -v brew >/dev/null; then
-    brew install postgresql@17 python3 node chromium
+    brew install postgresql@17 python3 node
+    has_browser || [ "${1:-}" = run ] || brew install --cask google-chrome
   else
-    echo "cannot install them here; install PostgreSQL 15 or newer, a C compiler, Python 3, Node.js 20 and Chromium yourself" >&2
+    echo "cannot install them here; install PostgreSQL 15 or newer, a C compiler, Python 3, Node.js with npm and Chromium yourself" >&2
     exit 1
   fi
 fi

@@ -8,25 +8,30 @@ use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, ORIGIN, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
-use entente_core::people::{form_token, is_form_token};
+use entente_core::people::{check_path, form_token, is_form_token};
 use entente_core::principals::Kind;
 use entente_core::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::shell::Notice;
+use super::shell::{Led, Notice};
 use super::{cookies, page, see};
 use crate::app::{AppError, Caller, authentication};
 use crate::http::error::Problem;
 
-/// Bytes of a form: an answer in one's own words is prose.
-const FORM_BYTES: usize = 128 * 1024;
+/// Letters that a field of a page takes (`maxlength` in templates/moment.html).
+const FIELD_LETTERS: usize = 16_000;
+/// Bytes of a form: one such field, whose letters may have three bytes, each written with three, and what is small. So a text
+/// that is too long is judged by the law, which says so on the page with the text still in it.
+const FORM_BYTES: usize = 9 * FIELD_LETTERS + 4 * 1024;
 
 /// Why somebody does not get the page that was asked for.
 #[derive(Debug)]
 pub enum Turned {
     /// Nobody is logged in: first there, then back to this path.
     Stranger(String),
+    /// A page of another site has led here, so that the browser keeps the cookie back: on to this path from a page of ours.
+    Led(String),
     /// It was refused, or failed.
     Refused {
         /// How.
@@ -45,6 +50,7 @@ impl fmt::Display for Turned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stranger(_) => f.write_str("nobody is logged in"),
+            Self::Led(_) => f.write_str("another site has led here"),
             Self::Refused { message, .. } => f.write_str(message),
         }
     }
@@ -83,6 +89,7 @@ impl ResponseError for Turned {
     fn status_code(&self) -> StatusCode {
         match self {
             Self::Stranger(_) => StatusCode::SEE_OTHER,
+            Self::Led(_) => StatusCode::OK,
             Self::Refused { status, .. } => *status,
         }
     }
@@ -90,6 +97,7 @@ impl ResponseError for Turned {
     fn error_response(&self) -> HttpResponse {
         match self {
             Self::Stranger(next) => see(&login_path(next)).finish(),
+            Self::Led(path) => page(StatusCode::OK, &Led::to(path)),
             Self::Refused { status, message, retry_after } => {
                 let mut response = page(*status, &Notice::of(*status, message));
                 if let Some(seconds) = retry_after {
@@ -138,13 +146,30 @@ impl FromRequest for Visitor {
     }
 }
 
+/// The page that somebody wanted: what a form was sent to has none, but the question that it was about has.
+fn wanted(request: &HttpRequest) -> String {
+    let uri = request.uri();
+    let asked = uri.path_and_query().map_or("/inbox", |path| path.as_str());
+    let shown = if request.method().is_safe() {
+        Some(asked)
+    } else {
+        uri.path().rsplit_once('/').map(|(above, _verb)| above).filter(|above| above.starts_with("/inbox/"))
+    };
+    shown.filter(|path| check_path(path).is_ok()).unwrap_or("/inbox").to_owned()
+}
+
+/// Whether a link on another site was followed here. A strict cookie does not come along then, whoever is logged in.
+fn led_here(request: &HttpRequest) -> bool {
+    let says = |name, word| request.headers().get(name).is_some_and(|value| value == word);
+    request.method().is_safe() && says("sec-fetch-site", "cross-site") && says("sec-fetch-mode", "navigate")
+}
+
 async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
     let doors = crate::http::doors(request)?;
-    let next = || {
-        let asked = request.uri().path_and_query().map_or("/inbox", |path| path.as_str());
-        Turned::Stranger(if request.method().is_safe() { asked.to_owned() } else { "/inbox".to_owned() })
+    let next = || Turned::Stranger(wanted(request));
+    let Some(key) = cookies::key(request, doors) else {
+        return Err(if led_here(request) { Turned::Led(wanted(request)) } else { next() });
     };
-    let key = cookies::key(request, doors).ok_or_else(next)?;
     let grant = match authentication::authenticate(&doors.ctx, &key).await {
         // Pages are people's; what others hold is for the API.
         Ok(grant) if grant.kind == Kind::Human => grant,

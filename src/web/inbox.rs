@@ -206,8 +206,10 @@ fn written(
         at: When::new(one.at, now),
     });
     let remarks = lints.into_iter().filter(|one| one.level == Level::Warn).map(|one| one.note);
+    let path = format!("/inbox/{}", card.id);
+    let live = format!("{path}/stream");
     MomentPage {
-        shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).live("/inbox/stream"),
+        shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).at(path).live(live),
         digest: moment.digest.clone().unwrap_or_default(),
         complaint,
         draft,

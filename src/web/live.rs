@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::dressed;
 use super::guard::{Shown, Visitor};
+use super::inbox::moment_id;
 use crate::app::{Caller, Outcome, StreamPermit, moments, overview};
 use crate::feed::{Listener, Touch};
 use crate::http::Doors;
@@ -26,33 +27,44 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/dashboard/stream", web::get().to(dashboard));
     config.route("/inbox/stream", web::get().to(inbox));
+    config.route("/inbox/{id}/stream", web::get().to(moment));
 }
 
 /// A stream that is being written.
 struct Live {
     doors: web::Data<Doors>,
     caller: Caller,
-    /// Who hears the bells of an inbox; none for the dashboard.
-    listener: Option<Listener>,
+    /// What is followed; nothing in particular for the dashboard, for which nobody rings.
+    touches: Vec<Touch>,
+    listener: Listener,
     seen: Option<i64>,
     said: Instant,
     _permit: StreamPermit,
 }
 
 async fn dashboard(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
-    respond(doors, visitor.caller, None)
+    respond(doors, visitor.caller, Vec::new())
 }
 
 async fn inbox(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
-    // First the ear, then the look: what comes in between is heard.
-    let mut listener = doors.ctx.feed.bells().listener();
-    listener.add(Touch::Inbox(visitor.caller.agent.clone()));
-    respond(doors, visitor.caller, Some(listener))
+    let touches = vec![Touch::Inbox(visitor.caller.agent.clone())];
+    respond(doors, visitor.caller, touches)
 }
 
-fn respond(doors: web::Data<Doors>, caller: Caller, listener: Option<Listener>) -> Shown {
+/// One question, also for who looks at it without being asked: their own inbox says nothing of it.
+async fn moment(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>) -> Shown {
+    let id = moment_id(&path)?;
+    // Who may not see it does not hear of it either.
+    moments::get(&doors.ctx, &visitor.caller, id).await?;
+    respond(doors, visitor.caller, vec![Touch::Moment(id)])
+}
+
+fn respond(doors: web::Data<Doors>, caller: Caller, touches: Vec<Touch>) -> Shown {
     let permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
-    let live = Live { doors, caller, listener, seen: None, said: Instant::now(), _permit: permit };
+    // First the ear, then the look: what comes in between is heard.
+    let mut listener = doors.ctx.feed.bells().listener();
+    touches.iter().for_each(|touch| listener.add(touch.clone()));
+    let live = Live { doors, caller, touches, listener, seen: None, said: Instant::now(), _permit: permit };
     let body = stream::unfold(Some(live), |live| async move {
         let mut live = live?;
         match live.next().await {
@@ -96,20 +108,20 @@ impl Live {
 
     async fn pulse(&self) -> Outcome<i64> {
         let ctx = &self.doors.ctx;
-        if self.listener.is_none() {
+        if self.touches.is_empty() {
             return overview::pulse(ctx).await;
         }
-        let moved = moments::moved(ctx, &[Touch::Inbox(self.caller.agent.clone())]).await?;
+        let moved = moments::moved(ctx, &self.touches).await?;
         Ok(moved.first().map_or(0, |(_, seq)| *seq))
     }
 
     async fn patience(&self) {
-        match &self.listener {
-            None => sleep(LOOK).await,
-            Some(listener) => tokio::select! {
-                () = listener.rung() => {}
-                () = sleep(LOOK_AGAIN) => {}
-            },
+        if self.touches.is_empty() {
+            return sleep(LOOK).await;
+        }
+        tokio::select! {
+            () = self.listener.rung() => {}
+            () = sleep(LOOK_AGAIN) => {}
         }
     }
 }

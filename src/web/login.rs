@@ -111,8 +111,9 @@ fn address(request: &HttpRequest, doors: &Doors) -> Option<IpAddr> {
     if !doors.limits.tls_terminated {
         return peer;
     }
-    // What the proxy itself has put behind what it was told.
-    let told = request.headers().get("x-forwarded-for").and_then(|value| value.to_str().ok());
+    // What the proxy itself has put behind what it was told, on the same line or on one of its own.
+    let lines = request.headers().get_all("x-forwarded-for");
+    let told = lines.last().and_then(|value| value.to_str().ok());
     told.and_then(|list| list.rsplit(',').next()?.trim().parse().ok()).or(peer)
 }
 

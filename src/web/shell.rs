@@ -28,6 +28,8 @@ pub struct Shell {
     pub who: Option<String>,
     /// What forms carry.
     pub token: String,
+    /// The page's own path, where it may be shown at another: what was sent and refused stands where it was sent to.
+    pub page: Option<String>,
     /// The path of the stream that says when the page is no longer true.
     pub live: Option<String>,
     /// The address of the style sheet: another one whenever it is another one.
@@ -54,6 +56,7 @@ impl Shell {
             title: title.into(),
             who: None,
             token: String::new(),
+            page: None,
             live: None,
             style: format!("/assets/entente.css?v={}", version(STYLE)),
             script: format!("/assets/entente.js?v={}", version(SCRIPT)),
@@ -64,6 +67,11 @@ impl Shell {
     /// The same, kept true by a stream.
     pub fn live(self, path: impl Into<String>) -> Self {
         Self { live: Some(path.into()), ..self }
+    }
+
+    /// The same, wherever it is shown the page of this path.
+    pub fn at(self, path: impl Into<String>) -> Self {
+        Self { page: Some(path.into()), ..self }
     }
 
     /// Whether this is the inbox.
@@ -79,6 +87,21 @@ impl Shell {
     /// Whether this is the dashboard.
     pub fn in_dashboard(&self) -> bool {
         self.place == Place::Dashboard
+    }
+}
+
+/// The step between another site and a page of ours.
+#[derive(Debug, Template)]
+#[template(path = "led.html")]
+pub struct Led {
+    shell: Shell,
+    path: String,
+}
+
+impl Led {
+    /// On to a path of this server.
+    pub fn to(path: &str) -> Self {
+        Self { shell: Shell::plain("One moment"), path: path.to_owned() }
     }
 }
 

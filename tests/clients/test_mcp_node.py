@@ -61,9 +61,9 @@ def modules() -> Path:
 
 
 def drive(script: str, url: str, steps: list) -> list:
-    """What came of each step that a client took."""
+    """What came of each step that a client took, with the Node.js of the packages: the machine's own may be too old."""
     environment = os.environ | {"ENTENTE_URL": url, "ENTENTE_API_KEY": ADA}
-    command = ["node", HERE / script, json.dumps(steps)]
+    command = [MODULES / ".bin" / "node", HERE / script, json.dumps(steps)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -372,5 +372,16 @@ async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
         browser.act("/logout", "/inbox", &[]).await;
         assert!(stream.chunk().await.is_err(), "{path} goes on after the login has ended");
     }
+    // One question is heard by who may see it, asked or not, and by nobody else.
+    let moment = crate::moments::ask(&ann, json!({ "corr": "one" })).await;
+    let path = format!("/inbox/{}/stream", moment["id"].as_str().unwrap());
+    assert_eq!(logged_in(&world, "human.ben", false).await.get(&path).await.status, 404);
+    let root = logged_in(&world, "human.root", true).await;
+    let cookie = format!("entente={}", root.cookie.clone().unwrap());
+    let open = http().get(format!("http://{}{path}", world.address)).header("cookie", cookie);
+    let mut stream = open.send().await.unwrap();
+    let first = stream.chunk().await.unwrap();
+    ann.post(&format!("{}/withdraw", crate::moments::at(&moment)), json!({ "reason": "over" })).await.ok();
+    assert_ne!(stream.chunk().await.unwrap(), first);
     world.end().await;
 }

@@ -3,7 +3,7 @@
 use entente::app::seeds;
 use entente_core::principals::Kind;
 
-use super::harness::{Client, Setup, World, json};
+use super::harness::{Client, Setup, World, http, json};
 use super::pages::{Browser, Page};
 
 const WORDS: &str = "correct horse battery staple";
@@ -243,6 +243,56 @@ async fn with_tls_the_cookie_says_so_and_without_nobody_logs_in_from_afar() {
     assert_eq!(log_in(&mut afar, "human.ada", WORDS).await.status, 403);
     assert_eq!(afar.get(made["path"].as_str().unwrap()).await.status, 403);
     assert_eq!(afar.post(made["path"].as_str().unwrap(), &[]).await.status, 403);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn behind_a_proxy_the_line_that_it_wrote_itself_says_who_tries() {
+    let setup = Setup { settings: vec![("ENTENTE_TLS_TERMINATED", "true")], ..Setup::default() };
+    let world = World::with(setup).await;
+    let mut statuses = Vec::new();
+    for guess in 0..14 {
+        let request = http().post(format!("http://{}/login", world.address));
+        let request = request.header("sec-fetch-site", "same-origin");
+        // What the client says of itself, and a proxy that adds a line of its own.
+        let request = request.header("x-forwarded-for", format!("198.51.100.{guess}, 192.0.2.{guess}"));
+        let request = request.header("x-forwarded-for", format!("192.0.2.{guess}, 203.0.113.7"));
+        let answer = request.body("name=human.ada&password=guess").send().await.unwrap();
+        statuses.push(answer.status().as_u16());
+    }
+    assert!(statuses.ends_with(&[429]), "whoever tries chooses the address: {statuses:?}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn who_is_led_here_by_another_site_takes_one_step_more() {
+    let world = World::start().await;
+    let led = async |method: reqwest::Method, path: &str, (site, mode): (&str, &str)| {
+        let request = http().request(method, format!("http://{}{path}", world.address));
+        let answer =
+            request.header("sec-fetch-site", site).header("sec-fetch-mode", mode).send().await.unwrap();
+        let place = answer.headers().get("location").map_or("", |place| place.to_str().unwrap()).to_owned();
+        (answer.status().as_u16(), place, answer.text().await.unwrap())
+    };
+    let (get, elsewhere) = (|| reqwest::Method::GET, ("cross-site", "navigate"));
+    let (status, _, text) = led(get(), "/dashboard?intent=x&y=%22%3E%3Cb%3E", elsewhere).await;
+    assert_eq!(status, 200);
+    let path = "/dashboard?intent=x&#38;y=%22%3E%3Cb%3E";
+    assert!(text.contains(&format!("content=\"0; url={path}\"")), "{text}");
+    assert!(text.contains(&format!("<a href=\"{path}\">")), "{text}");
+    assert!(!text.contains("human.ada"), "{text}");
+    // Only there: else who is not logged in would go round in a circle, and a script would take it for the page.
+    for from in [("same-origin", "navigate"), ("none", "navigate"), ("cross-site", "cors")] {
+        let (status, place, _) = led(get(), "/inbox", from).await;
+        assert_eq!((status, place.as_str()), (303, "/login?next=/inbox"), "{from:?}");
+    }
+    let (status, ..) = led(reqwest::Method::POST, "/inbox/bm_x/answer", elsewhere).await;
+    assert_eq!(status, 403);
+    // A form that comes after the login has ended leads back to the question that it was about.
+    for (path, back) in [("/inbox/bm_x/answer", "/inbox/bm_x"), ("/terminal", "/inbox")] {
+        let (status, place, _) = led(reqwest::Method::POST, path, ("same-origin", "navigate")).await;
+        assert_eq!((status, place), (303, format!("/login?next={back}")), "{path}");
+    }
     world.end().await;
 }
 

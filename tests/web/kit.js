@@ -1,4 +1,4 @@
-// What the tests of the pages stand on: a server of their own, agents that speak its API, and Debian's Chromium.
+// What the tests of the pages stand on: a server of their own, agents that speak its API, and a Chromium.
 
 import { spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, mkdirSync, rmSync, existsSync } from "node:fs";
@@ -14,7 +14,11 @@ export const output = join(here, "output");
 mkdirSync(output, { recursive: true });
 
 const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
-const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+// ENTENTE_BROWSER names another one; scripts/setup.sh looks in the same places.
+const browserPath = [process.env.ENTENTE_BROWSER, ...["chromium", "chromium-browser", "google-chrome"].flatMap((name) =>
+  (process.env.PATH ?? "").split(":").map((dir) => join(dir, name))),
+"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"]
+  .filter(Boolean).find(existsSync);
 
 /** A server with a database of its own, and its keys. A machine that has too much to do may need a second start. */
 export async function serve() {
@@ -95,7 +99,7 @@ let running;
 
 /** Chromium, one for all tests of a file. */
 export async function browser() {
-  assert.ok(browserPath, "no Chromium here: scripts/setup.sh installs it");
+  assert.ok(browserPath, "no Chromium here: scripts/setup.sh installs it, or ENTENTE_BROWSER says where it is");
   running ??= await chromium.launch({
     executablePath: browserPath,
     headless: true,
@@ -123,8 +127,8 @@ export async function window(options = {}) {
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(String(error)));
   page.on("console", (message) => {
-    // A refusal is a page of its own status, which Chromium notes here too, and streams end by breaking.
-    const meant = /status of (401|403|404|409|410|422|429)|INCOMPLETE_CHUNKED/;
+    // A refusal is a page of its own status, which Chromium notes here too; streams end by breaking, and lead to the login then.
+    const meant = /status of (401|403|404|409|410|422|429)|INCOMPLETE_CHUNKED|EventSource's response has a MIME type/;
     if (message.type() === "error" && !meant.test(message.text())) {
       page.faults.push(message.text());
     }

@@ -64,6 +64,11 @@ async function letters(human, agent) {
     reply_to: null, priority: "normal", ...more });
   const task = letter({ type: "task", from: "human.ada", to: "agent.data", payload: { table: "visits" } });
   await human.post("/aee/envelopes", task);
+  const doubt = letter({ type: "task", from: "agent.data", to: "human.ada", intent: "data.rows.clarify", reply_to: task.id,
+    payload: { question: "Do visits of the test account count?" } });
+  await agent.post("/aee/envelopes", doubt);
+  await human.post("/aee/envelopes", letter({ type: "result", from: "human.ada", to: "agent.data", intent: "data.rows.clarify",
+    reply_to: doubt.id, payload: { answer: "No." } }));
   await agent.post("/aee/envelopes", letter({ type: "result", from: "agent.data", to: "human.ada", reply_to: task.id, payload: { rows: 48211 } }));
   return `/threads?corr=${corr}`;
 }
@@ -122,10 +127,17 @@ for (const colorScheme of ["light", "dark"]) {
     await shoot(places.moment, "moment");
     await shoot(places.talk, "talk");
     await shoot(places.intent, "dashboard");
+    await page.goto(server.url + places.thread);
+    await page.getByText("As it was sent").first().click();
+    await page.screenshot({ path: `${output}/threads-${colorScheme}.png`, fullPage: true });
     assert.deepEqual(page.faults, []);
     const phone = await windowOf(server, "human.ada", { colorScheme, viewport: { width: 390, height: 844 }, isMobile: true, deviceScaleFactor: 2 });
     await phone.goto(server.url + places.moment);
     await phone.screenshot({ path: `${output}/phone-${colorScheme}.png`, fullPage: true });
+    await phone.goto(server.url + places.thread);
+    await phone.screenshot({ path: `${output}/phone-threads-${colorScheme}.png`, fullPage: true });
+    const wide = await phone.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `a thread is ${wide} pixels too wide for a phone`);
     const login = await window({ colorScheme, viewport: { width: 900, height: 640 } });
     await login.goto(`${server.url}/login`);
     await login.screenshot({ path: `${output}/login-${colorScheme}.png` });
