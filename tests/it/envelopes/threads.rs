@@ -92,6 +92,9 @@ async fn a_person_sees_a_thread_of_their_own_as_a_page() {
     let empty = browser.get("/threads").await;
     assert!(empty.status == 200 && !empty.text.contains("rows tree"), "{}", empty.text);
     let stranger = Browser::new(world.address).get("/threads?corr=thread-00000001").await;
-    assert_eq!((stranger.status, stranger.location.as_str()), (303, "/login?next=/threads%3Fcorr%3Dthread-00000001"));
+    assert_eq!(
+        (stranger.status, stranger.location.as_str()),
+        (303, "/login?next=/threads%3Fcorr%3Dthread-00000001")
+    );
     world.end().await;
 }
