@@ -168,7 +168,7 @@ fn chain(refused_by: &[&str]) -> (Vec<Moment>, Moment) {
     let mut before = Vec::new();
     for (n, by) in (1_u128..).zip(refused_by) {
         let mut one = Moment { id: id(n), supersedes: (n > 1).then(|| id(n - 1)), ..vetoed() };
-        one.resolution.as_mut().unwrap().by = (*by).to_owned();
+        (*by).clone_into(&mut one.resolution.as_mut().unwrap().by);
         let next = Moment { id: id(n + 1), supersedes: Some(one.id), ..asked() };
         before.insert(0, says(&one, Speaker::Agent(AGENT), 11).supersede(&next, later(12)).unwrap());
     }
@@ -176,7 +176,10 @@ fn chain(refused_by: &[&str]) -> (Vec<Moment>, Moment) {
     (before, Moment { id: id(last + 1), supersedes: Some(id(last)), ..asked() })
 }
 
-fn states(after: &[Option<Moment>]) -> Vec<Option<(MomentState, bool)>> {
+/// What became of one: its state, and whether its objection is settled.
+type Became = Option<(MomentState, bool)>;
+
+fn states(after: &[Option<Moment>]) -> Vec<Became> {
     after.iter().map(|one| one.as_ref().map(|one| (one.state, one.veto_settled_at.is_some()))).collect()
 }
 
@@ -218,7 +221,7 @@ fn an_objection_stands_again_when_what_took_its_place_is_not_answered() {
 fn an_answer_settles_the_objections_of_its_own_person() {
     let (again, settled) = (Some((MomentState::Deliberating, false)), Some((MomentState::Superseded, true)));
     // The latest first: who refused, who answers, what comes of it. All were asked of Ada.
-    let table: [(&[&str], &str, &[Option<(MomentState, bool)>]); 4] = [
+    let table: [(&[&str], &str, &[Became]); 4] = [
         (&[ADA, ADA], ADA, &[settled, settled]),
         (&[ADA, ADA], BOB, &[again, None]),
         (&[ADA, BOB], BOB, &[settled, again]),
