@@ -48,6 +48,8 @@ CREATE TABLE moments (
     detail_asked_at    timestamptz,
     -- When the agent first spoke after the objection.
     deliberated_at     timestamptz,
+    -- While it is deliberated: since when nobody has said anything.
+    quiet_since        timestamptz,
     -- The one answer: exactly one of three (binding moment §6.3).
     resolution_kind    text CHECK (resolution_kind IN ('option', 'free_text', 'dialogue')),
     option_idx         integer,
@@ -89,10 +91,12 @@ CREATE INDEX moments_changed_of_principal ON moments (principal_id, changed_seq)
 CREATE INDEX moments_changed_of_escalation ON moments (escalate_to, changed_seq) WHERE escalate_to IS NOT NULL;
 -- The refused questions that are not settled.
 CREATE INDEX moments_unsettled ON moments (agent_id) WHERE resolution_kind = 'dialogue' AND veto_settled_at IS NULL;
--- What waits for somebody.
-CREATE INDEX moments_waiting ON moments (principal_id, id) WHERE state IN ('open', 'deliberating');
+-- What waits for somebody, or does again when what took the place of a refused question has ended.
+CREATE INDEX moments_waiting ON moments (principal_id, id)
+    WHERE state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL;
 CREATE INDEX moments_waiting_escalated ON moments (escalate_to, id)
-    WHERE escalate_to IS NOT NULL AND state IN ('open', 'deliberating');
+    WHERE escalate_to IS NOT NULL
+        AND (state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL);
 CREATE INDEX moments_of_jobs ON moments (job_id) WHERE job_id IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_of_intents ON moments (intent_id) WHERE intent_id IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_due ON moments (due_at) WHERE due_at IS NOT NULL;

@@ -187,6 +187,16 @@ kinds! {
     MomentSuperseded = "moment.superseded";
     /// The person ended the deliberation.
     MomentClosed = "moment.closed";
+    /// The person has the question before its eyes, for the first time.
+    MomentSeen = "moment.seen";
+    /// The agent has the answer, or knows of the end.
+    MomentAcknowledged = "moment.acknowledged";
+    /// Its words were taken out.
+    MomentScrubbed = "moment.scrubbed";
+    /// The objection to a refused question is settled: what took its place was answered or closed (`settled_by` names that).
+    MomentVetoSettled = "moment.veto_settled";
+    /// A refused question is deliberated again: what had taken its place ended, and the objection was not settled by that.
+    MomentVetoRestored = "moment.veto_restored";
     /// A question came with a way to refuse it closed (binding moment §11.3).
     MomentHatchSuppressed = "moment.hatch_suppressed";
     /// A person's password was set (house log).

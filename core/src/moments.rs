@@ -30,7 +30,7 @@ pub use self::brief::{Brief, Choice, Hatches, Malformed, Meta, Question};
 pub use self::course::{Speaker, WordKind};
 pub use self::lints::{Level, Lint, lint};
 pub use self::resolution::{Resolution, ResolutionKind, check_text};
-pub use self::veto::{Vetoed, judge};
+pub use self::veto::{Vetoed, after_end, is_same, judge};
 
 /// The revision of the memo that moments are written by; later ones have other options and other answers.
 pub const PROFILE: &str = "bm-00";
@@ -87,7 +87,7 @@ impl MomentState {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether nothing more can become of it.
+    /// Whether it is over. Only a refused question comes back, when what took its place ends without settling the objection.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Open | Self::Deliberating)
@@ -268,18 +268,20 @@ pub struct Moment {
     pub detail_asked_at: Option<Timestamp>,
     /// When the agent first spoke after the objection; without that it may not ask anew.
     pub deliberated_at: Option<Timestamp>,
+    /// While it is deliberated: since when nobody has said anything. Its words go some time after.
+    pub quiet_since: Option<Timestamp>,
     /// The answer.
     pub resolution: Option<Settled>,
     /// When it came to its end.
     pub ended_at: Option<Timestamp>,
     /// Why it was withdrawn or closed, in words.
     pub end_reason: Option<String>,
-    /// When the objection to this question was settled: its principal closed the deliberation, or answered the question that
-    /// took its place. A refused question without this is an unsettled veto.
+    /// When the objection to this question was settled: its principal, or who refused it, closed the deliberation, or answered
+    /// the question that took its place. A refused question without this is an unsettled veto.
     pub veto_settled_at: Option<Timestamp>,
     /// When the agent said that it has the answer.
     pub acknowledged_at: Option<Timestamp>,
-    /// When its contents were taken out.
+    /// When its contents were taken out, as far as none came since.
     pub scrubbed_at: Option<Timestamp>,
     /// Rises with each change.
     pub version: i64,

@@ -32,7 +32,7 @@ mod writes;
 use std::time::Duration;
 
 pub use authority::{Allowed, OperationAsk, authorize, settle};
-pub(crate) use awaiting::{Told, say, standing, worked_on};
+pub(crate) use awaiting::{Waiting, worked_on};
 pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
 pub use claims::{ClaimAsk, Claimed, claim, leave, release};

@@ -3,7 +3,7 @@
 //!
 //! `asking.rs` opens them, `answering.rs` is the person's side, `words.rs` what is said in between (table `moment_words`),
 //! `ending.rs` the agent's and other ends, `time.rs` what time does, `reading.rs` shows. The rows are `rows.rs` (tables
-//! `moments`, `moment_clock`). All of them change moments through a [`Turn`].
+//! `moments`, `moment_clock`). All of them change moments through a [`Turn`] (`turn.rs`).
 //!
 //! What was asked and answered stands in these tables alone: never in events, logs, metrics or kept outcomes, so that it is
 //! gone when it is scrubbed (binding moment §12).
@@ -14,21 +14,17 @@ mod ending;
 mod reading;
 mod rows;
 mod time;
+mod turn;
 mod words;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
-use entente_core::events::{Draft, Kind};
-use entente_core::idempotency::Idempotency;
-use entente_core::ids::{IntentId, MomentId};
+use entente_core::events::Kind;
+use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 use entente_core::moments::{Decider, Level, Lint, Moment, MomentState, Via, WordKind};
-use entente_core::principals::HOUSE;
-use entente_core::traces::Trace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -41,11 +37,9 @@ pub(crate) use self::reading::{awaited, moved};
 pub use self::rows::Around;
 use self::rows::Kept;
 pub use self::time::pass_time;
+use self::turn::{Reach, Turn};
 pub use self::words::{Word, word};
-use super::lines::Line;
-use super::{Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found};
-use crate::feed::Touch;
-use crate::telemetry::MomentLabels;
+use super::Caller;
 
 /// The labels of keys that a login makes (people): through what a person answers.
 const BROWSER: &str = "browser";
@@ -56,7 +50,7 @@ const TERMINAL: &str = "terminal";
 pub struct MomentSettings {
     /// How long contents are kept after the agent has said that it has the answer.
     pub retain: Duration,
-    /// How long they are kept after the end of one of which it never says so.
+    /// How long they are kept after the end of one of which it never says so, and after the last word of what is deliberated.
     pub unread: Duration,
 }
 
@@ -128,7 +122,7 @@ impl Shown {
     /// A moment for this caller; `None` when it is not the caller's to see.
     fn new(kept: Kept, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
         let role = role(caller, &kept.moment, now)?;
-        let moment = passed(&kept, now).unwrap_or(kept.moment);
+        let moment = seen(&kept, now).unwrap_or(kept.moment);
         let (lints, around, changed_seq, malformed) =
             (kept.lints, kept.around, kept.changed_seq, kept.malformed);
         let shown = Self { moment, lints, words, around, role, changed_seq, malformed };
@@ -166,6 +160,13 @@ fn decider(caller: &Caller) -> Decider<'_> {
     }
 }
 
+/// As who reads finds a moment: what has [`passed`], and a refused question is deliberated again the instant that what took
+/// its place is over without an answer; `None`: as it is stored.
+fn seen(kept: &Kept, now: Timestamp) -> Option<Moment> {
+    let over = kept.next_over_at.filter(|at| *at <= now);
+    over.and_then(|at| kept.moment.restore_veto(at)).or_else(|| passed(kept, now))
+}
+
 /// What time, or the end of its job, has made of a moment and nobody has written down yet; `None`: nothing.
 fn passed(kept: &Kept, now: Timestamp) -> Option<Moment> {
     let moment = &kept.moment;
@@ -182,13 +183,6 @@ fn line_of(moment: &Moment) -> IntentId {
     moment.intent_id.unwrap_or(IntentId::HOUSE)
 }
 
-/// The advisory lock of an agent and a person: what is asked between them is judged one after the other, so that of two
-/// questions at once the second one knows of the first.
-fn pair_lock(agent: &str, principal: &str) -> i64 {
-    let digest = sha256(format!("moments\0{agent}\0{principal}"));
-    digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
-}
-
 /// When time does something to a moment next.
 fn due_at(moment: &Moment, settings: &MomentSettings) -> Option<Timestamp> {
     let long = |time: Duration| TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
@@ -197,8 +191,11 @@ fn due_at(moment: &Moment, settings: &MomentSettings) -> Option<Timestamp> {
         let second = moment.escalation.as_ref().filter(|one| one.told_at.is_none()).map(|one| one.at);
         return [moment.expires_at, second].into_iter().flatten().min();
     }
-    if !moment.state.is_terminal() || moment.scrubbed_at.is_some() {
+    if moment.scrubbed_at.is_some() {
         return None;
+    }
+    if moment.state == MomentState::Deliberating {
+        return moment.quiet_since.map(|at| after(at, settings.unread));
     }
     let read = moment.acknowledged_at.map(|at| after(at, settings.retain));
     let unread = moment.ended_at.map(|at| after(at, settings.unread));
@@ -223,127 +220,4 @@ fn described(moment: &Moment, more: &Value) -> Value {
         told.extend(more.clone());
     }
     told
-}
-
-/// A transaction in which moments change: it holds the locks of their lines.
-///
-/// Order of locks: lines, pairs and idempotency keys together, jobs, and last the clock of changes, whose row every write of a
-/// moment takes. So the job of a moment is told before the moment is written.
-struct Turn {
-    tx: Tx,
-    lines: BTreeMap<IntentId, Line>,
-    now: Timestamp,
-    told: Vec<jobs::Told>,
-    touches: BTreeSet<String>,
-    rings: Vec<Touch>,
-}
-
-impl Turn {
-    /// Begins with the locks of these lines, and these.
-    async fn begin(ctx: &Ctx, trace: Option<Trace>, lines: &[IntentId], locks: Vec<i64>) -> Outcome<Self> {
-        let mut locks = locks;
-        locks.extend(lines.iter().copied().map(lock_key));
-        let mut tx = ctx.begin_locked(locks).await?;
-        let mut now = ctx.now();
-        let mut open = BTreeMap::new();
-        for id in lines {
-            let line = Line::open(&mut tx, *id, trace, now).await?;
-            now = now.max(line.now());
-            open.insert(*id, line);
-        }
-        Ok(Self { tx, lines: open, now, told: Vec::new(), touches: BTreeSet::new(), rings: Vec::new() })
-    }
-
-    /// Takes one moment in hand. What time has done to it is written down with whatever is done now.
-    async fn take(
-        ctx: &Ctx,
-        caller: &Caller,
-        id: MomentId,
-        once: Option<&Idempotency>,
-    ) -> Outcome<(Self, Kept)> {
-        let mut conn = ctx.pool.acquire().await?;
-        let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
-        role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
-        let mut lines = vec![line_of(&found.moment)];
-        if found.moment.supersedes.is_some() {
-            // What it took the place of may be settled with it.
-            let before = rows::before(&mut conn, id).await?;
-            lines.extend(before.iter().map(|kept| line_of(&kept.moment)));
-        }
-        drop(conn);
-        lines.sort_unstable();
-        lines.dedup();
-        let once = once.map(|once| idempotency::lock_key(caller.principal(), &once.key));
-        let mut turn = Self::begin(ctx, caller.trace, &lines, once.into_iter().collect()).await?;
-        let kept = rows::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("moment"))?;
-        let kept = turn.pass(ctx, kept).await?;
-        Ok((turn, kept))
-    }
-
-    /// Writes down what time, or the end of its job, has done to a moment in hand.
-    async fn pass(&mut self, ctx: &Ctx, mut kept: Kept) -> Outcome<Kept> {
-        let Some(moment) = passed(&kept, self.now) else { return Ok(kept) };
-        kept.moment = moment;
-        let reason = json!({ "reason": kept.moment.end_reason });
-        self.record(ctx, kind_of_end(&kept.moment), HOUSE, &kept.moment, &reason);
-        self.tell_job(ctx, &kept.moment, false).await?;
-        self.save(ctx, &mut kept).await?;
-        Ok(kept)
-    }
-
-    /// Records what became of a moment on its line: who and what, never the words.
-    fn record(&mut self, ctx: &Ctx, kind: Kind, actor: &str, moment: &Moment, more: &Value) {
-        let labels = MomentLabels { event: kind.wire() };
-        ctx.metrics.moments.get_or_create(&labels).inc();
-        let Some(line) = self.lines.get_mut(&line_of(moment)) else { return };
-        line.record(ctx, Draft::of(kind, actor, described(moment, more)));
-    }
-
-    /// Has the moment's job say that it waits for a person, or that it goes on.
-    async fn tell_job(&mut self, ctx: &Ctx, moment: &Moment, waits: bool) -> Outcome<()> {
-        let Some(job) = moment.job_id else { return Ok(()) };
-        self.told.extend(jobs::say(ctx, &mut self.tx, job, moment.id, waits, self.now).await?);
-        Ok(())
-    }
-
-    /// Writes a moment that has changed.
-    async fn save(&mut self, ctx: &Ctx, kept: &mut Kept) -> Outcome<()> {
-        rows::update(&mut self.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
-        self.touch(&kept.moment);
-        Ok(())
-    }
-
-    /// Those who are to hear of a moment hear of it when this is committed.
-    fn touch(&mut self, moment: &Moment) {
-        self.rings.push(Touch::Moment(moment.id));
-        self.touches.insert(moment.agent_id.clone());
-        self.touches.insert(moment.principal_id.clone());
-        self.touches.extend(moment.escalation.as_ref().map(|one| one.to.clone()));
-    }
-
-    /// Writes the lines, commits, and tells.
-    async fn conclude(mut self, ctx: &Ctx) -> Outcome<()> {
-        for line in self.lines.values().filter(|line| !line.recorded.is_empty()) {
-            line.save(&mut self.tx).await?;
-        }
-        self.tx.commit().await?;
-        for (id, line) in &self.lines {
-            if !line.recorded.is_empty() {
-                ctx.feed.news(*id);
-            }
-        }
-        self.told.iter().for_each(|told| told.announce(ctx));
-        self.rings.into_iter().for_each(|touch| ctx.feed.ring(touch));
-        self.touches.into_iter().for_each(|party| ctx.feed.ring(Touch::Inbox(party)));
-        Ok(())
-    }
-
-    /// As [`Self::conclude`]; the moment as the caller now finds it.
-    async fn shown(mut self, ctx: &Ctx, caller: &Caller, kept: Kept) -> Outcome<Shown> {
-        let now = self.now;
-        let words = words::load(&mut self.tx, &[kept.moment.id]).await?;
-        self.conclude(ctx).await?;
-        let words = words.into_iter().map(|(_, word)| word).collect();
-        Shown::new(kept, words, caller, now).ok_or_else(|| not_found("moment"))
-    }
 }

@@ -124,7 +124,7 @@ pub async fn dev(arguments: Dev) -> Done {
     }
     println!("  export ENTENTE_URL=http://{}", server.address);
     if let Some(secret) = new.and_then(|new| new.secret)
-        && let Err(failure) = welcome::ask(&server.ctx, &secret.0).await
+        && let Err(failure) = Box::pin(welcome::ask(&server.ctx, &secret.0)).await
     {
         tracing::warn!(error = %failure, "the first question could not be asked");
     }

@@ -1,7 +1,8 @@
 //! Binding moments through the door: an agent asks, its person answers, and nobody else can. What follows a refusal is
-//! `moments/vetoes.rs`, what time does `moments/time.rs`, jobs and intents `moments/work.rs`, who cannot answer
+//! `moments/vetoes.rs`, how long it lasts `moments/again.rs`, what time does `moments/time.rs`, jobs and intents `moments/work.rs`, who cannot answer
 //! `moments/powers.rs`, how everybody hears of it `moments/hearing.rs`.
 
+mod again;
 mod hearing;
 mod powers;
 mod time;

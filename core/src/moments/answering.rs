@@ -117,7 +117,8 @@ impl Moment {
         let refused = kind == ResolutionKind::Dialogue;
         let state = if refused { MomentState::Deliberating } else { MomentState::Resolved };
         let ended_at = (!refused).then_some(now);
-        Ok(Answered::First(Self { state, resolution: Some(settled), ended_at, ..self.next() }))
+        let quiet_since = refused.then_some(now);
+        Ok(Answered::First(Self { state, resolution: Some(settled), ended_at, quiet_since, ..self.next() }))
     }
 
     /// Whether what the question was asked for is still so.

@@ -94,7 +94,12 @@ impl Moment {
             ));
         }
         let moment = Self::blank(ask, id, now);
-        Ok(Self { state: MomentState::Deliberating, deliberated_at: Some(now), ..moment })
+        Ok(Self {
+            state: MomentState::Deliberating,
+            deliberated_at: Some(now),
+            quiet_since: Some(now),
+            ..moment
+        })
     }
 
     fn blank(ask: MomentAsk, id: MomentId, now: Timestamp) -> Self {
@@ -123,6 +128,7 @@ impl Moment {
             first_viewed_at: None,
             detail_asked_at: None,
             deliberated_at: None,
+            quiet_since: None,
             resolution: None,
             ended_at: None,
             end_reason: None,

@@ -5,6 +5,7 @@
 //! open          the question is refused     → deliberating    open → withdrawn, expired
 //! deliberating  words of both               → deliberating
 //! deliberating  a question takes its place  → superseded      deliberating → closed
+//! superseded    that one ends, and the objection is not settled → deliberating
 //! ```
 //!
 //! A verb takes the moment as it is stored and gives the new one, whose version is one more. Time counts by itself: a question
@@ -68,7 +69,8 @@ impl Moment {
     }
 
     fn ended(&self, state: MomentState, reason: Option<String>, at: Timestamp) -> Self {
-        Self { state, end_reason: reason, ended_at: Some(at), ..self.next() }
+        // What was scrubbed while it was deliberated has new words at its end, and a guard that goes with it.
+        Self { state, end_reason: reason, ended_at: Some(at), scrubbed_at: None, ..self.next() }
     }
 
     /// The state at this moment: what is due has happened.
@@ -110,6 +112,9 @@ impl Moment {
             (MomentState::Deliberating, Speaker::Principal(_)) => WordKind::Reply,
             _ => return Err(self.not_open(now)),
         };
+        if next.state == MomentState::Deliberating {
+            (next.quiet_since, next.scrubbed_at) = (Some(now), None);
+        }
         Ok((next, kind))
     }
 
@@ -195,7 +200,8 @@ impl Moment {
         }
     }
 
-    /// The principal ends a deliberation, and with it what a refusal keeps the agent from.
+    /// The principal ends a deliberation, and with it what a refusal keeps the agent from. What somebody else refused is not
+    /// closed by who was only asked too.
     ///
     /// # Errors
     /// [`Code::NotThePrincipal`], [`Code::MomentNotOpen`], [`Code::InvalidTransition`] for a question that waits for its answer.
@@ -203,6 +209,12 @@ impl Moment {
         self.may_decide(by, now)?;
         reason.as_deref().map_or(Ok(()), |reason| check_text("reason", reason))?;
         match self.state_at(now) {
+            MomentState::Deliberating if self.is_unsettled_veto() && !self.may_settle(by.principal_id) => {
+                Err(Refusal::new(
+                    Code::NotThePrincipal,
+                    "Somebody else refused this question. Only that person, or who was asked first, can close it.",
+                ))
+            }
             MomentState::Deliberating => {
                 let settled_at = self.is_unsettled_veto().then_some(now);
                 Ok(Self { veto_settled_at: settled_at, ..self.ended(MomentState::Closed, reason, now) })
@@ -222,16 +234,41 @@ impl Moment {
         self.veto_settled_at.is_none() && self.resolution.as_ref().is_some_and(refused)
     }
 
-    /// The principal has answered ([`MomentState::Resolved`]) or closed what took the place of this refused question: the
-    /// objection is settled. For each moment before, along `supersedes`. `None` when it is no unsettled veto, or still
-    /// deliberated.
+    /// Whether an objection is somebody's to settle: of who was asked first, or of who refused the question. A second person
+    /// who is asked something else later has not heard it.
     #[must_use]
-    pub fn settle_veto(&self, now: Timestamp) -> Option<Self> {
-        let settles = self.is_unsettled_veto() && self.state == MomentState::Superseded;
+    pub fn may_settle(&self, principal_id: &str) -> bool {
+        let refused = |settled: &Settled| settled.by == principal_id;
+        self.principal_id == principal_id || self.resolution.as_ref().is_some_and(refused)
+    }
+
+    /// Somebody has answered ([`MomentState::Resolved`]) or closed what took the place of this refused question: the
+    /// objection is settled. For each moment before, along `supersedes` ([`super::after_end`]). `None` when it is no unsettled
+    /// veto, is still deliberated, or is not theirs to settle.
+    #[must_use]
+    pub fn settle_veto(&self, by: &str, now: Timestamp) -> Option<Self> {
+        let settles =
+            self.is_unsettled_veto() && self.state == MomentState::Superseded && self.may_settle(by);
         settles.then(|| {
             // The question was only kept to be compared with.
             let brief = self.brief.clone().filter(|_| self.scrubbed_at.is_none());
             Self { veto_settled_at: Some(now), brief, ..self.next() }
+        })
+    }
+
+    /// What took the place of this refused question has ended, and the objection is not settled by that: it is deliberated
+    /// again, as if nothing had been asked. `None` when it is no unsettled veto, or is deliberated.
+    #[must_use]
+    pub fn restore_veto(&self, now: Timestamp) -> Option<Self> {
+        let restores = self.is_unsettled_veto() && self.state == MomentState::Superseded;
+        restores.then(|| Self {
+            state: MomentState::Deliberating,
+            superseded_by: None,
+            ended_at: None,
+            acknowledged_at: None,
+            scrubbed_at: None,
+            quiet_since: Some(now),
+            ..self.next()
         })
     }
 
@@ -258,10 +295,11 @@ impl Moment {
 
     /// Takes the contents out: the question, what stands in for it, the answer, the objection, the reasons. Ids, digest, class,
     /// hatches, kind and option stay. A refused question itself is kept until its objection is settled, to be compared with.
-    /// `None` when it is not over, or done. After how long is the server's setting; what was said on it goes with it.
+    /// `None` when it waits for its answer, or is done. After how long is the server's setting; what was said on it goes with
+    /// it. That is no end: what is deliberated goes on, without its words.
     #[must_use]
     pub fn scrub(&self, now: Timestamp) -> Option<Self> {
-        if !self.state.is_terminal() || self.scrubbed_at.is_some() {
+        if self.state == MomentState::Open || self.scrubbed_at.is_some() {
             return None;
         }
         let mut bare = self.next();

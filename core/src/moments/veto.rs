@@ -7,6 +7,8 @@
 use super::brief::Brief;
 use super::lints::{Lint, found};
 use super::words::{is_blank, jaccard_at_least, key, set, words};
+use super::{Moment, MomentState};
+use crate::clock::Timestamp;
 use crate::ids::MomentId;
 use crate::refusal::{Code, Refusal};
 
@@ -21,8 +23,9 @@ pub const LABELS_PERCENT: usize = 75;
 pub struct Vetoed<'a> {
     /// The moment.
     pub id: MomentId,
-    /// Its question, which is kept until the objection is settled.
-    pub brief: &'a Brief,
+    /// Its question, which is kept until the objection is settled; `None` when what is stored cannot be read. The objection
+    /// stands all the same, and the digest.
+    pub brief: Option<&'a Brief>,
     /// The question's digest.
     pub digest: &'a str,
     /// Whether the agent has spoken since.
@@ -47,8 +50,10 @@ pub fn judge(
 ) -> Result<Vec<Lint>, Refusal> {
     let digest = asked.digest();
     let question = Sameness::of(asked);
-    let refused: Vec<Sameness> = vetoes.iter().map(|veto| Sameness::of(veto.brief)).collect();
-    let same = |(veto, other): (&Vetoed<'_>, &Sameness)| veto.digest == digest || question.is_same(other);
+    let refused: Vec<Option<Sameness>> = vetoes.iter().map(|veto| veto.brief.map(Sameness::of)).collect();
+    let same = |(veto, other): (&Vetoed<'_>, &Option<Sameness>)| {
+        veto.digest == digest || other.as_ref().is_some_and(|other| question.is_same(other))
+    };
     if let Some((veto, _)) = vetoes.iter().zip(&refused).find(|pair| same(*pair)) {
         return Err(Refusal::new(
             Code::SameQuestion,
@@ -65,7 +70,7 @@ pub fn judge(
         let named = deliberating.find(|veto| Some(veto.id) == supersedes);
         require_answer(named, objection_response, first)?;
     }
-    let near = |found: &dyn Fn(&Sameness) -> bool| refused.iter().any(found);
+    let near = |found: &dyn Fn(&Sameness) -> bool| refused.iter().flatten().any(found);
     let stem = near(&|other| jaccard_at_least(STEM_PERCENT, &question.words, &other.words));
     let labels = near(&|other| jaccard_at_least(LABELS_PERCENT, &question.labels, &other.labels));
     let places = [(stem, "/question/stem"), (labels, "/question/options")];
@@ -98,6 +103,40 @@ fn require_answer(
              `objection_response`."
         ),
     ))
+}
+
+/// Whether two moments ask the same question: what [`judge`] would refuse if one of them were refused.
+#[must_use]
+pub fn is_same(one: &Moment, other: &Moment) -> bool {
+    let briefs = one.brief.as_ref().zip(other.brief.as_ref());
+    let read_same = briefs.is_some_and(|(one, other)| Sameness::of(one).is_same(&Sameness::of(other)));
+    read_same || (one.digest.is_some() && one.digest == other.digest)
+}
+
+/// What becomes of the questions before one that has ended, back along `supersedes`, the latest first; `None` where nothing
+/// does. An answer, or that it was closed, `by` somebody settles the objections that are theirs. Of those that stay the
+/// latest is deliberated again: else nobody could settle it any more. Those before it wait for it.
+#[must_use]
+pub fn after_end<'a>(
+    ended: &Moment,
+    before: impl IntoIterator<Item = &'a Moment>,
+    by: Option<&str>,
+    now: Timestamp,
+) -> Vec<Option<Moment>> {
+    let is_over = ended.state.is_terminal() && ended.state != MomentState::Superseded;
+    let (mut next, mut is_live) = (Some(ended.id).filter(|_| is_over), false);
+    let each = before.into_iter().map(|one| {
+        // What another question has followed since then is not touched by this end, nor is what is before it.
+        next = next.filter(|next| one.superseded_by == Some(*next)).map(|_| one.id);
+        next?;
+        if let Some(settled) = by.and_then(|by| one.settle_veto(by, now)) {
+            return Some(settled);
+        }
+        let restored = one.restore_veto(now).filter(|_| !is_live);
+        is_live |= restored.is_some();
+        restored
+    });
+    each.collect()
 }
 
 /// What makes two questions the same, or nearly.

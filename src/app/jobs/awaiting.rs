@@ -2,7 +2,7 @@
 //! and what is answered, is `app/moments.rs`; nothing of it gets into a job's events.
 
 use entente_core::clock::Timestamp;
-use entente_core::ids::{IntentId, JobId, MomentId};
+use entente_core::ids::{JobId, MomentId};
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
@@ -16,19 +16,56 @@ use crate::app::{Caller, Ctx, Outcome, workers};
 const AWAITING: &str = "awaiting_decision";
 const RESUMED: &str = "resumed";
 
-/// A job's event that was written and is to be told once it is committed.
-pub(crate) struct Told(Hold);
-
-impl Told {
-    /// Wakes the job's followers.
-    pub fn announce(&self, ctx: &Ctx) {
-        self.0.announce(ctx);
-    }
+/// The jobs of moments in hand, locked: until this is committed, none of them ends. Their rows are locked after the locks of
+/// lines, as everywhere (`hold.rs`), and before the clock of moments.
+pub(crate) struct Waiting {
+    hold: Option<Hold>,
+    said: bool,
 }
 
-/// A job as it stands.
-pub(crate) async fn standing(conn: &mut PgConnection, id: JobId) -> Outcome<Option<Job>> {
-    Ok(rows::load(conn, &[id]).await?.pop())
+impl Waiting {
+    /// Locks jobs.
+    pub async fn take(conn: &mut PgConnection, ids: &[JobId], now: Timestamp) -> Outcome<Self> {
+        let hold = if ids.is_empty() { None } else { Some(Hold::take(conn, ids, &[], now).await?) };
+        Ok(Self { hold, said: false })
+    }
+
+    /// One of the jobs.
+    pub fn job(&self, id: JobId) -> Option<&Job> {
+        self.hold.as_ref()?.job(id).ok()
+    }
+
+    /// The job says that it waits for a person.
+    pub fn awaits(&mut self, id: JobId, moment: MomentId) {
+        self.say(id, AWAITING, moment);
+    }
+
+    /// The job says that it goes on: nobody is asked for it any more.
+    pub fn resumes(&mut self, id: JobId, moment: MomentId) {
+        self.say(id, RESUMED, moment);
+    }
+
+    /// One that is over says nothing.
+    fn say(&mut self, id: JobId, phase: &str, moment: MomentId) {
+        let goes_on = self.job(id).is_some_and(|job| !job.status.is_terminal());
+        if let Some(hold) = self.hold.as_mut().filter(|_| goes_on) {
+            hold.say(id, "status", &json!({ "phase": phase, "moment_id": moment }));
+            self.said = true;
+        }
+    }
+
+    /// Writes what was said.
+    pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+        match self.hold.as_mut().filter(|_| self.said) {
+            Some(hold) => hold.save(ctx, conn).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Wakes the followers of those that said something; once that is committed.
+    pub fn announce(&self, ctx: &Ctx) {
+        self.hold.iter().filter(|_| self.said).for_each(|hold| hold.announce(ctx));
+    }
 }
 
 /// A job that the caller works on at this moment: it runs, and a worker of the caller's holds it. Any other is as one that is
@@ -42,29 +79,9 @@ pub(crate) async fn worked_on(conn: &mut PgConnection, caller: &Caller, id: JobI
                        or leave it out.";
         Refusal::field(Code::Unprocessable, "job_id", "unknown", message)
     };
-    let job = standing(conn, id).await?.filter(|job| job.status == JobStatus::Running).ok_or_else(none)?;
+    let job = rows::load(conn, &[id]).await?.pop();
+    let job = job.filter(|job| job.status == JobStatus::Running).ok_or_else(none)?;
     let claim = job.claim.as_ref().ok_or_else(none)?;
     workers::mine(conn, caller, claim.worker_id).await.map_err(|_not_mine| none())?;
     Ok(job)
-}
-
-/// Writes the job's `status` event that it waits for a person, or, when nothing is open any more, that it goes on. A job that
-/// is over says nothing. The job's row is locked after the locks of lines, as everywhere (`hold.rs`).
-pub(crate) async fn say(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    id: JobId,
-    moment: MomentId,
-    waits: bool,
-    now: Timestamp,
-) -> Outcome<Option<Told>> {
-    let none: &[IntentId] = &[];
-    let mut hold = Hold::take(conn, &[id], none, now).await?;
-    if hold.job(id).is_ok_and(|job| job.status.is_terminal()) || hold.job(id).is_err() {
-        return Ok(None);
-    }
-    let phase = if waits { AWAITING } else { RESUMED };
-    hold.say(id, "status", &json!({ "phase": phase, "moment_id": moment }));
-    hold.save(ctx, conn).await?;
-    Ok(Some(Told(hold)))
 }

@@ -5,12 +5,17 @@ use entente_core::events::Kind;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::MomentId;
 use entente_core::keys::Scope;
-use entente_core::moments::{Answered, Circumstances, Resolution, ResolutionKind};
+use entente_core::moments::{Answered, Circumstances, Moment, Resolution, ResolutionKind, is_same};
+use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
+use sqlx::PgConnection;
 
-use super::rows::{self, Around, Kept};
-use super::{Shown, Turn, decider};
-use crate::app::{Caller, Ctx, Outcome, idempotency};
+use super::rows::{self, Around, Kept, select};
+use super::{Reach, Shown, Turn, decider, role};
+use crate::app::{Caller, Ctx, Outcome, idempotency, not_found};
+
+/// How often a refusal is begun again because the same question was asked in between.
+const TRIES: usize = 4;
 
 /// What the law is told of a moment's job and intent.
 pub(super) fn circumstances(around: &Around) -> Circumstances<'_> {
@@ -32,7 +37,12 @@ pub async fn resolve(
     once: Option<&Idempotency>,
 ) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id, once).await?;
+    let (mut turn, mut kept, same) = if resolution.kind() == ResolutionKind::Dialogue {
+        take_same(ctx, caller, id, once).await?
+    } else {
+        let (turn, kept) = Turn::take(ctx, caller, id, once).await?;
+        (turn, kept, Vec::new())
+    };
     let decider = decider(caller);
     kept.moment.may_decide(&decider, turn.now)?;
     if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
@@ -50,11 +60,13 @@ pub async fn resolve(
         "kind": kind, "option_idx": settled.and_then(|one| one.option_idx), "resolved_by": caller.principal(),
         "resolved_via": decider.via, "key_id": decider.key_id,
     });
-    turn.record(ctx, event, caller.principal(), &kept.moment, &told);
-    turn.tell_job(ctx, &kept.moment, false).await?;
-    turn.save(ctx, &mut kept).await?;
-    if kind != ResolutionKind::Dialogue {
-        turn.settle(ctx, id).await?;
+    let by = caller.principal();
+    turn.end(ctx, &mut kept, event, by, &told, Some(by)).await?;
+    for mut other in same {
+        let Some(moment) = other.moment.lose_cause("same_question_refused", turn.now) else { continue };
+        other.moment = moment;
+        let why = json!({ "reason": other.moment.end_reason, "refused": id });
+        turn.end(ctx, &mut other, Kind::MomentWithdrawn, by, &why, None).await?;
     }
     idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
     turn.shown(ctx, caller, kept).await
@@ -64,17 +76,51 @@ fn kind_of(kind: ResolutionKind) -> Kind {
     if kind == ResolutionKind::Dialogue { Kind::MomentVetoed } else { Kind::MomentResolved }
 }
 
-impl Turn {
-    /// The objections to what this moment has taken the place of are settled, back to the first.
-    async fn settle(&mut self, ctx: &Ctx, id: MomentId) -> Outcome<()> {
-        for mut before in rows::before(&mut self.tx, id).await? {
-            if let Some(settled) = before.moment.settle_veto(self.now) {
-                before.moment = settled;
-                self.save(ctx, &mut before).await?;
-            }
+/// Takes a question in hand that is to be refused, and with it the same question where it waits for this person a second time:
+/// else to ask it twice beforehand would be a way around the objection. The lock of the two keeps more from being asked; what
+/// was asked while the locks were taken is found below them, and all is begun again.
+async fn take_same(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    once: Option<&Idempotency>,
+) -> Outcome<(Turn, Kept, Vec<Kept>)> {
+    for _ in 0..TRIES {
+        let mut conn = ctx.pool.acquire().await?;
+        let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
+        role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
+        let mut reach = Reach::of(&mut conn, &found).await?;
+        for other in same(&mut conn, &found.moment, caller.principal()).await? {
+            reach.include(&mut conn, &other).await?;
         }
-        Ok(())
+        drop(conn);
+        reach.once(caller, once);
+        let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
+        let kept = turn.current(ctx, id).await?.ok_or_else(|| not_found("moment"))?;
+        let same = same(&mut turn.tx, &kept.moment, caller.principal()).await?;
+        if same.iter().all(|other| turn.reaches(&other.moment)) {
+            return Ok((turn, kept, same));
+        }
     }
+    let message = "The agent asks faster than this can be refused. Nothing was changed; try again.";
+    Err(Refusal::new(Code::Unavailable, message).into())
+}
+
+/// The agent's other open questions to the person who was asked, or to who answers, that are the same as this one.
+async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec<Kept>> {
+    let rows = select!(
+        "moments::same",
+        "WHERE m.agent_id = $1 AND (m.principal_id = ANY($2) OR m.escalate_to = ANY($2)) AND m.state = 'open'
+           AND (m.state IN ('open', 'deliberating') OR m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL)
+           AND m.id <> $3 ORDER BY m.id",
+        moment.agent_id,
+        &[moment.principal_id.as_str(), by] as &[&str],
+        moment.id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    let others = rows.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    Ok(others.into_iter().filter(|other| is_same(moment, &other.moment)).collect())
 }
 
 /// A retry under a key: the first answer, as long as it is the same one, or that can no longer be told.
@@ -97,9 +143,8 @@ pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<Stri
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     kept.moment = kept.moment.close(&decider(caller), reason, turn.now)?;
-    turn.record(ctx, Kind::MomentClosed, caller.principal(), &kept.moment, &json!({}));
-    turn.save(ctx, &mut kept).await?;
-    turn.settle(ctx, id).await?;
+    let by = caller.principal();
+    turn.end(ctx, &mut kept, Kind::MomentClosed, by, &json!({}), Some(by)).await?;
     turn.shown(ctx, caller, kept).await
 }
 
@@ -112,6 +157,7 @@ pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.view(&decider(caller), turn.now) {
         kept.moment = moment;
+        turn.record(ctx, Kind::MomentSeen, caller.principal(), &kept.moment, &json!({}));
         turn.save(ctx, &mut kept).await?;
     }
     turn.shown(ctx, caller, kept).await

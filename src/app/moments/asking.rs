@@ -5,7 +5,7 @@ use entente_core::access::Level;
 use entente_core::clock::Timestamp;
 use entente_core::events::Kind;
 use entente_core::idempotency::Idempotency;
-use entente_core::ids::{IntentId, MomentId};
+use entente_core::ids::MomentId;
 use entente_core::intents::IntentStatus;
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, Around, Kept, select};
-use super::{Remark, Shown, Turn, due_at, line_of, pair_lock, passed, words};
+use super::{Reach, Remark, Shown, Turn, due_at, seen, words};
 use crate::app::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
 
 /// The lint of a question that is nearly one that was refused.
@@ -79,16 +79,22 @@ pub async fn emit(
         return repeated(&mut conn, caller, done, ctx.now()).await;
     }
     let setting = prepare(ctx, &mut conn, caller, ask).await?;
-    let before = superseded(&mut conn, &setting.ask).await?;
+    let mut reach = reach(caller, &setting, once);
+    if let Some(before) = superseded(&mut conn, &setting.ask).await? {
+        reach.include(&mut conn, &before).await?;
+    }
     drop(conn);
-    let mut turn = begin(ctx, caller, &setting, before.as_ref(), once).await?;
+    let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
     if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
         return repeated(&mut turn.tx, caller, done, turn.now).await;
     }
     still(&mut turn, &setting).await?;
     // Read again: the lock of the two is held now.
-    let before = superseded(&mut turn.tx, &setting.ask).await?.map(|kept| over(kept, turn.now));
-    let mut lints = judged(&mut turn.tx, &brief, &setting.ask).await?;
+    let before = match setting.ask.supersedes {
+        Some(id) => turn.current(ctx, id).await?,
+        None => None,
+    };
+    let mut lints = judged(&mut turn, &brief, &setting.ask).await?;
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
@@ -96,8 +102,10 @@ pub async fn emit(
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
     let warnings = late(&moment, &around);
-    let mut kept = Kept { moment, lints, near_duplicate, around, changed_seq: 0, stored: 0, malformed: None };
-    turn.tell_job(ctx, &kept.moment, true).await?;
+    let mut kept = Kept::new(moment, lints, near_duplicate, around);
+    if let Some(job) = kept.moment.job_id {
+        turn.jobs.awaits(job, id);
+    }
     if let Some(mut before) = before {
         before.moment = before.moment.supersede(&kept.moment, turn.now)?;
         let next = json!({ "superseded_by": id });
@@ -128,7 +136,7 @@ pub async fn deliberate(
     }
     let setting = prepare(ctx, &mut conn, caller, ask).await?;
     drop(conn);
-    let mut turn = begin(ctx, caller, &setting, None, once).await?;
+    let mut turn = Turn::begin(ctx, caller.trace, reach(caller, &setting, once)).await?;
     if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
         return Ok(repeated(&mut turn.tx, caller, done, turn.now).await?.shown);
     }
@@ -138,15 +146,7 @@ pub async fn deliberate(
     let begun = Moment::deliberate(ask, addressee, id, turn.now)?;
     // What may be said is the law's; that it is the first word changes nothing of the moment.
     let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
-    let mut kept = Kept {
-        moment: begun,
-        lints: Vec::new(),
-        near_duplicate: false,
-        around,
-        changed_seq: 0,
-        stored: 0,
-        malformed: None,
-    };
+    let mut kept = Kept::new(begun, Vec::new(), false, around);
     opened(ctx, &mut turn, &mut kept).await?;
     words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
     idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;
@@ -238,28 +238,14 @@ async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<
     })
 }
 
-/// What is over by now cannot be followed by anything: the law says so of what it is told.
-fn over(mut kept: Kept, now: Timestamp) -> Kept {
-    kept.moment = passed(&kept, now).unwrap_or(kept.moment);
-    kept
-}
-
-async fn begin(
-    ctx: &Ctx,
-    caller: &Caller,
-    setting: &Setting,
-    before: Option<&Kept>,
-    once: Option<&Idempotency>,
-) -> Outcome<Turn> {
+/// What a new moment reaches, but for the one whose place it takes.
+fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reach {
     let ask = &setting.ask;
-    let mut lines = vec![ask.intent_id.unwrap_or(IntentId::HOUSE)];
-    lines.extend(before.map(|kept| line_of(&kept.moment)));
-    lines.sort_unstable();
-    lines.dedup();
-    let asked = [Some(&ask.principal_id), ask.escalate_to.as_ref()].into_iter().flatten();
-    let mut locks: Vec<i64> = asked.map(|principal| pair_lock(&ask.agent_id, principal)).collect();
-    locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
-    Turn::begin(ctx, caller.trace, &lines, locks).await
+    let mut reach = Reach::default();
+    reach.about(ask.intent_id, ask.job_id);
+    reach.between(&ask.agent_id, [Some(&ask.principal_id), ask.escalate_to.as_deref()]);
+    reach.once(caller, once);
+    reach
 }
 
 /// Requires, under the locks, that the intent still goes on, and that things are as the question says that they must be.
@@ -275,7 +261,7 @@ async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
         intent_status = Some(intent.status);
     }
     let job_status = match setting.ask.job_id {
-        Some(id) => jobs::standing(&mut turn.tx, id).await?.map(|job| job.status),
+        Some(id) => turn.jobs.job(id).map(|job| job.status),
         None => None,
     };
     let unlike = |wanted: &Option<String>, found: Option<&str>| {
@@ -295,7 +281,7 @@ async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
 }
 
 /// What refused questions of this agent say to this one.
-async fn judged(conn: &mut PgConnection, brief: &Brief, ask: &MomentAsk) -> Outcome<Vec<law::Lint>> {
+async fn judged(turn: &mut Turn, brief: &Brief, ask: &MomentAsk) -> Outcome<Vec<law::Lint>> {
     let asked: Vec<&str> = [Some(&ask.principal_id), ask.escalate_to.as_ref()]
         .into_iter()
         .flatten()
@@ -308,9 +294,12 @@ async fn judged(conn: &mut PgConnection, brief: &Brief, ask: &MomentAsk) -> Outc
         ask.agent_id,
         &asked as &[&str]
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *turn.tx)
     .await?;
-    let found = found.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    let mut found = found.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    for kept in &mut found {
+        kept.moment = seen(kept, turn.now).unwrap_or_else(|| kept.moment.clone());
+    }
     let vetoes: Vec<Vetoed<'_>> = found.iter().filter_map(|kept| vetoed(&kept.moment)).collect();
     Ok(law::judge(brief, ask.supersedes, ask.objection_response.as_deref(), &vetoes)?)
 }
@@ -318,7 +307,7 @@ async fn judged(conn: &mut PgConnection, brief: &Brief, ask: &MomentAsk) -> Outc
 fn vetoed(moment: &Moment) -> Option<Vetoed<'_>> {
     Some(Vetoed {
         id: moment.id,
-        brief: moment.brief.as_ref()?,
+        brief: moment.brief.as_ref(),
         digest: moment.digest.as_deref()?,
         deliberated: moment.deliberated_at.is_some(),
         superseded: moment.state == MomentState::Superseded,

@@ -4,13 +4,16 @@
 //! other. Such a question is withdrawn for everybody who reads it the instant the job is over (`passed`), and the sweep writes
 //! that down (`time.rs`).
 
+use std::collections::BTreeMap;
+
 use entente_core::events::{Draft, Kind};
-use entente_core::ids::MomentId;
+use entente_core::ids::{JobId, MomentId};
 use entente_core::keys::Scope;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Kept, select};
+use super::turn::resume;
 use super::{Shown, Turn, described, due_at, kind_of_end, passed, words};
 use crate::app::lines::Line;
 use crate::app::{Caller, Ctx, Outcome, jobs};
@@ -25,9 +28,8 @@ pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<S
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
-    turn.record(ctx, Kind::MomentWithdrawn, &caller.agent, &kept.moment, &json!({ "reason": "withdrawn" }));
-    turn.tell_job(ctx, &kept.moment, false).await?;
-    turn.save(ctx, &mut kept).await?;
+    let reason = json!({ "reason": "withdrawn" });
+    turn.end(ctx, &mut kept, Kind::MomentWithdrawn, &caller.agent, &reason, None).await?;
     turn.shown(ctx, caller, kept).await
 }
 
@@ -41,7 +43,8 @@ pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Sh
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.acknowledge(&caller.agent, turn.now)? {
         kept.moment = moment;
-        if !turn.scrub(ctx, &mut kept).await? {
+        turn.record(ctx, Kind::MomentAcknowledged, &caller.agent, &kept.moment, &json!({}));
+        if !turn.scrub(ctx, &mut kept, &caller.agent).await? {
             turn.save(ctx, &mut kept).await?;
         }
     }
@@ -50,7 +53,7 @@ pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Sh
 
 impl Turn {
     /// Takes the contents out of a moment, if they have been kept for long enough; whether it did.
-    pub(super) async fn scrub(&mut self, ctx: &Ctx, kept: &mut Kept) -> Outcome<bool> {
+    pub(super) async fn scrub(&mut self, ctx: &Ctx, kept: &mut Kept, actor: &str) -> Outcome<bool> {
         let due = due_at(&kept.moment, &ctx.settings.moments).is_some_and(|due| due <= self.now);
         let Some(moment) = Some(&kept.moment).filter(|_| due).and_then(|moment| moment.scrub(self.now))
         else {
@@ -59,6 +62,7 @@ impl Turn {
         kept.moment = moment;
         // A remark may repeat words of the question.
         kept.lints.iter_mut().for_each(|lint| lint.note.clear());
+        self.record(ctx, Kind::MomentScrubbed, actor, &kept.moment, &json!({}));
         self.save(ctx, kept).await?;
         words::scrub(&mut self.tx, kept.moment.id).await?;
         Ok(true)
@@ -67,19 +71,21 @@ impl Turn {
 
 /// Moments that were withdrawn with what they were for, to be told of once that is committed.
 pub(crate) struct Ended {
-    told: Vec<jobs::Told>,
+    jobs: jobs::Waiting,
     touches: Vec<Touch>,
 }
 
 impl Ended {
     /// Wakes whoever waits for them.
     pub fn announce(&self, ctx: &Ctx) {
-        self.told.iter().for_each(|told| told.announce(ctx));
+        self.jobs.announce(ctx);
         self.touches.iter().for_each(|touch| ctx.feed.ring(touch.clone()));
     }
 }
 
-/// Withdraws the questions of the line's intent, which has just ended. Refused ones stay: an objection outlives the intent.
+/// Withdraws the questions of the line's intent, which has just ended. Refused ones stay: an objection outlives the intent. One
+/// whose place such a question had taken may be on another line, which is not locked here: it is deliberated again for
+/// everybody who reads it at once (`seen`), and the sweep writes that down.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -103,13 +109,13 @@ pub(crate) async fn end_of_intent(
             ended.push(kept);
         }
     }
-    let (mut told, mut touches) = (Vec::new(), Vec::new());
-    // First all jobs' rows, then the clock of changes (`Turn`).
-    for Kept { moment, .. } in &ended {
-        if let Some(job) = moment.job_id {
-            told.extend(jobs::say(ctx, conn, job, moment.id, false, now).await?);
-        }
-    }
+    // First all jobs' rows, in the order of their ids, then the clock of changes (`Turn`).
+    let waited = ended.iter().map(|kept| &kept.moment).filter(|moment| moment.digest.is_some());
+    let answered: BTreeMap<JobId, MomentId> =
+        waited.filter_map(|moment| Some((moment.job_id?, moment.id))).collect();
+    let ids: Vec<JobId> = answered.keys().copied().collect();
+    let mut jobs = jobs::Waiting::take(conn, &ids, now).await?;
+    let mut touches = Vec::new();
     for kept in &mut ended {
         rows::update(conn, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
         let moment = &kept.moment;
@@ -121,5 +127,7 @@ pub(crate) async fn end_of_intent(
         touches.extend([Touch::Moment(moment.id), Touch::Inbox(moment.agent_id.clone())]);
         touches.extend(second.into_iter().chain([Touch::Inbox(moment.principal_id.clone())]));
     }
-    Ok(Ended { told, touches })
+    resume(conn, &mut jobs, &answered).await?;
+    jobs.save(ctx, conn).await?;
+    Ok(Ended { jobs, touches })
 }

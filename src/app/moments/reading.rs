@@ -105,6 +105,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<S
                     THEN 'expired'
                 WHEN m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL AND c.ended_at IS NOT NULL
                     THEN 'withdrawn'
+                WHEN m.state = 'superseded' AND m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL
+                    AND (n.state IN ('withdrawn', 'expired')
+                        OR n.state = 'open' AND (n.expires_at <= $3 OR nc.ended_at IS NOT NULL))
+                    THEN 'deliberating'
                 ELSE m.state END)
            AND ($5::text IS NULL OR m.principal_id = $5) AND ($6::text IS NULL OR m.agent_id = $6)
            AND ($7::text IS NULL OR m.decision_class = $7) AND ($8::uuid IS NULL OR m.job_id = $8)
@@ -141,7 +145,9 @@ pub async fn inbox(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Shown>> {
     let mut conn = ctx.pool.acquire().await?;
     let rows = select!(
         "moments::inbox",
-        "WHERE m.state IN ('open', 'deliberating')
+        "WHERE (m.state IN ('open', 'deliberating') OR m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL)
+           AND (m.state <> 'superseded' OR n.state IN ('withdrawn', 'expired')
+                OR n.state = 'open' AND (n.expires_at <= $2 OR nc.ended_at IS NOT NULL))
            AND (m.principal_id = $1 OR m.escalate_to = $1 AND (m.escalate_at <= $2 OR m.escalated_at IS NOT NULL))
            AND NOT (m.state = 'open' AND m.expires_at <= $2)
            AND NOT (m.resolution_kind IS NULL AND c.ended_at IS NOT NULL)

@@ -7,7 +7,7 @@ use entente_core::moments::{
     Brief, Escalation, Hatches, Malformed, Moment, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile,
     Via,
 };
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Remark;
@@ -40,6 +40,36 @@ pub(super) struct Kept {
     pub stored: i64,
     /// Why the stored question cannot be read, when it cannot.
     pub malformed: Option<String>,
+    /// That question as it is stored: it stays for who can read it.
+    unread: Option<String>,
+    /// When what took its place was over without an answer.
+    pub next_over_at: Option<Timestamp>,
+}
+
+impl Kept {
+    /// One that is not stored yet.
+    pub fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
+        let (malformed, unread, next_over_at) = (None, None, None);
+        Self {
+            moment,
+            lints,
+            near_duplicate,
+            around,
+            changed_seq: 0,
+            stored: 0,
+            malformed,
+            unread,
+            next_over_at,
+        }
+    }
+
+    /// The question as it is to be stored. One that nobody can read is kept for as long as any other (`Moment::scrub`).
+    fn brief(&self) -> Outcome<Option<String>> {
+        let (moment, own) = (&self.moment, self.moment.brief.as_ref());
+        let keeps = moment.scrubbed_at.is_none() || moment.is_unsettled_veto();
+        let own = own.map(entente_core::canonical::text).transpose()?;
+        Ok(own.or_else(|| self.unread.clone().filter(|_| keeps)))
+    }
 }
 
 /// Reads whole moments: the query's name, and what follows its `FROM`.
@@ -52,13 +82,16 @@ macro_rules! select {
                     m.fallback_text, m.decision_class, m.hatch_free_text, m.hatch_dialogue, m.hatch_justification,
                     m.has_calibration_note, m.near_duplicate, m.lints, m.job_id, m.intent_id, m.corr, m.valid_while,
                     m.supersedes, m.superseded_by, m.objection_response, m.state, m.created_at, m.expires_at,
-                    m.first_viewed_at, m.detail_asked_at, m.deliberated_at, m.resolution_kind, m.option_idx, m.answer_text,
+                    m.first_viewed_at, m.detail_asked_at, m.deliberated_at, m.quiet_since, m.resolution_kind, m.option_idx, m.answer_text,
                     m.objection_text, m.resolved_at, m.resolved_by, m.resolver_key_id, m.resolved_via, m.end_reason,
                     m.ended_at, m.veto_settled_at, m.acked_at, m.scrubbed_at, m.version, m.changed_seq, c.status AS "job_status?",
                     c.ended_at AS "job_ended_at?", j.expires_at AS "job_expires_at?", j.deadline AS "job_deadline?",
-                    i.status AS "intent_status?"
+                    i.status AS "intent_status?",
+                    CASE WHEN n.state IN ('withdrawn', 'expired') THEN n.ended_at
+                         WHEN n.state = 'open' THEN LEAST(n.expires_at, nc.ended_at) END AS "next_over_at?"
              FROM moments m LEFT JOIN jobs j ON j.id = m.job_id LEFT JOIN job_clock c ON c.job_id = m.job_id
-                  LEFT JOIN intents i ON i.id = m.intent_id "# + $rest
+                  LEFT JOIN intents i ON i.id = m.intent_id LEFT JOIN moments n ON n.id = m.superseded_by
+                  LEFT JOIN job_clock nc ON nc.job_id = n.job_id "# + $rest
             $(, $argument)*
         )
     };
@@ -97,6 +130,7 @@ pub(super) struct Row {
     pub first_viewed_at: Option<Timestamp>,
     pub detail_asked_at: Option<Timestamp>,
     pub deliberated_at: Option<Timestamp>,
+    pub quiet_since: Option<Timestamp>,
     pub resolution_kind: Option<String>,
     pub option_idx: Option<i32>,
     pub answer_text: Option<String>,
@@ -117,6 +151,7 @@ pub(super) struct Row {
     pub job_expires_at: Option<Timestamp>,
     pub job_deadline: Option<Timestamp>,
     pub intent_status: Option<String>,
+    pub next_over_at: Option<Timestamp>,
 }
 
 impl Row {
@@ -157,6 +192,7 @@ impl TryFrom<Row> for Kept {
             Some(Err(Malformed(why))) => (None, Some(why)),
             found => (found.and_then(Result::ok), None),
         };
+        let unread = row.brief.filter(|_| malformed.is_some());
         let valid_while: Option<ValidWhile> =
             row.valid_while.as_deref().map(serde_json::from_str).transpose()?;
         let moment = Moment {
@@ -184,6 +220,7 @@ impl TryFrom<Row> for Kept {
             first_viewed_at: row.first_viewed_at,
             detail_asked_at: row.detail_asked_at,
             deliberated_at: row.deliberated_at,
+            quiet_since: row.quiet_since,
             resolution,
             ended_at: row.ended_at,
             end_reason: row.end_reason,
@@ -199,9 +236,10 @@ impl TryFrom<Row> for Kept {
             job_deadline: row.job_deadline,
             intent_status: row.intent_status,
         };
-        let (near_duplicate, changed_seq) = (row.near_duplicate, row.changed_seq);
         let lints = serde_json::from_str(&row.lints)?;
-        Ok(Self { moment, lints, near_duplicate, around, changed_seq, stored: row.version, malformed })
+        let (changed_seq, stored, next_over_at) = (row.changed_seq, row.version, row.next_over_at);
+        let new = Self::new(moment, lints, row.near_duplicate, around);
+        Ok(Self { changed_seq, stored, malformed, unread, next_over_at, ..new })
     }
 }
 
@@ -209,10 +247,6 @@ impl TryFrom<Row> for Kept {
 pub(super) async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<Kept>> {
     let row = select!("moments::load", "WHERE m.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Kept::try_from).transpose()
-}
-
-fn brief(moment: &Moment) -> Outcome<Option<String>> {
-    Ok(moment.brief.as_ref().map(entente_core::canonical::text).transpose()?)
 }
 
 fn column(idx: usize) -> i32 {
@@ -235,9 +269,9 @@ pub(super) async fn insert(
          INSERT INTO moments (id, agent_id, principal_id, escalate_to, escalate_at, profile, brief, digest, fallback_text,
              decision_class, hatch_free_text, hatch_dialogue, hatch_justification, has_calibration_note, near_duplicate, lints,
              job_id, intent_id, corr, valid_while, supersedes, objection_response, state, created_at, expires_at,
-             deliberated_at, version, due_at, changed_seq)
+             deliberated_at, version, due_at, quiet_since, changed_seq)
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-                $25, $26, $27, $28, turn.last_seq FROM turn
+                $25, $26, $27, $28, $29, turn.last_seq FROM turn
          RETURNING changed_seq",
         moment.id.uuid(),
         moment.agent_id,
@@ -245,7 +279,7 @@ pub(super) async fn insert(
         second.map(|one| one.to.as_str()),
         second.map(|one| one.at),
         PROFILE,
-        brief(moment)?,
+        kept.brief()?,
         moment.digest,
         moment.fallback_text,
         moment.decision_class,
@@ -266,7 +300,8 @@ pub(super) async fn insert(
         moment.expires_at,
         moment.deliberated_at,
         moment.version,
-        due_at
+        due_at,
+        moment.quiet_since
     )
     .fetch_one(conn)
     .await?;
@@ -290,12 +325,13 @@ pub(super) async fn update(
              deliberated_at = $12, resolution_kind = $13, option_idx = $14, answer_text = $15, objection_text = $16,
              resolved_at = $17, resolved_by = $18, resolver_key_id = $19, resolved_via = $20, end_reason = $21,
              ended_at = $22, acked_at = $23, scrubbed_at = $24, version = $25, due_at = $26, lints = $27, veto_settled_at = $28,
+             quiet_since = $29,
              changed_seq = (SELECT last_seq FROM turn)
          WHERE id = $1 AND version = $2 RETURNING changed_seq",
         moment.id.uuid(),
         kept.stored,
         moment.escalation.as_ref().and_then(|one| one.told_at),
-        brief(moment)?,
+        kept.brief()?,
         moment.fallback_text,
         moment.hatch_justification,
         moment.superseded_by.map(MomentId::uuid),
@@ -319,7 +355,8 @@ pub(super) async fn update(
         moment.version,
         due_at,
         serde_json::to_string(&kept.lints)?,
-        moment.veto_settled_at
+        moment.veto_settled_at,
+        moment.quiet_since
     )
     .fetch_optional(conn)
     .await?;
@@ -334,33 +371,15 @@ pub(super) async fn update(
 pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec<Kept>> {
     let rows = select!(
         "moments::before",
-        "JOIN (WITH RECURSIVE chain (id) AS (
-                 SELECT supersedes FROM moments WHERE id = $1
-                 UNION SELECT b.supersedes FROM moments b JOIN chain ON b.id = chain.id)
-               SELECT id FROM chain WHERE id IS NOT NULL) c2 ON c2.id = m.id ORDER BY m.id DESC",
+        "JOIN (WITH RECURSIVE chain (id, depth) AS (
+                 SELECT supersedes, 1 FROM moments WHERE id = $1
+                 UNION ALL SELECT b.supersedes, depth + 1 FROM moments b JOIN chain ON b.id = chain.id)
+               SELECT id, depth FROM chain WHERE id IS NOT NULL) c2 ON c2.id = m.id ORDER BY c2.depth",
         id.uuid()
     )
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(Kept::try_from).collect()
-}
-
-/// Moments to which time, or the end of their job, does something at this moment.
-pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
-    let ids = sqlx::query_scalar!(
-        r#"-- moments::due
-         SELECT d.id AS "id!" FROM (
-             (SELECT id FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
-             UNION
-             (SELECT m.id FROM moments m JOIN job_clock c ON c.job_id = m.job_id
-              WHERE m.job_id IS NOT NULL AND m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL
-                AND c.ended_at IS NOT NULL LIMIT $2)) d LIMIT $2"#,
-        now,
-        limit
-    )
-    .fetch_all(pool)
-    .await?;
-    Ok(ids.into_iter().map(MomentId::from).collect())
 }
 
 /// Says when a moment is to be looked at again.

@@ -1,13 +1,15 @@
 //! What time does to moments: they lapse, are put before a second person, are withdrawn with their job, and their contents are
-//! taken out. All but the last is true for who reads it the instant it is due; here it is written down and told. Nothing is
+//! taken out; what took the place of a refused question and ended brings that one back. All but the scrub is true for who reads it the instant it is due; here it is written down and told. Nothing is
 //! ever approved by time.
 
+use entente_core::clock::Timestamp;
 use entente_core::events::Kind;
 use entente_core::ids::MomentId;
 use entente_core::principals::HOUSE;
 use serde_json::json;
+use sqlx::PgPool;
 
-use super::{Turn, due_at, line_of, rows};
+use super::{Reach, Turn, due_at, rows};
 use crate::app::rounds::round;
 use crate::app::{Ctx, Outcome};
 
@@ -16,30 +18,52 @@ use crate::app::{Ctx, Outcome};
 /// # Errors
 /// The database.
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let due = rows::due(&ctx.pool, ctx.now(), limit).await?;
-    round(due.into_iter().map(|id| pass(ctx, id))).await
+    let due = due(&ctx.pool, ctx.now(), limit).await?;
+    // Boxed: it is large, and part of what every server's background is made of.
+    round(due.into_iter().map(|id| Box::pin(pass(ctx, id)))).await
 }
 
 async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
     let mut conn = ctx.pool.acquire().await?;
     let Some(found) = rows::load(&mut conn, id).await? else { return Ok(0) };
+    let reach = Reach::of(&mut conn, &found).await?;
     drop(conn);
-    let mut turn = Turn::begin(ctx, None, &[line_of(&found.moment)], Vec::new()).await?;
-    // Looked at again under the lock: another server may have been faster.
-    let Some(kept) = rows::load(&mut turn.tx, id).await? else { return Ok(0) };
-    let before = kept.stored;
-    let mut kept = turn.pass(ctx, kept).await?;
+    let mut turn = Turn::begin(ctx, None, reach).await?;
+    // Looked at again under the locks: another server may have been faster.
+    let Some(mut kept) = turn.current(ctx, id).await? else { return Ok(0) };
     if let Some(moment) = kept.moment.escalate(turn.now) {
         kept.moment = moment;
         turn.record(ctx, Kind::MomentEscalated, HOUSE, &kept.moment, &json!({}));
         turn.save(ctx, &mut kept).await?;
     }
-    turn.scrub(ctx, &mut kept).await?;
-    let done = kept.stored != before;
+    turn.scrub(ctx, &mut kept, HOUSE).await?;
+    let done = turn.has_changed();
     if !done {
         // What is kept was written with other settings: it is looked at again when it is really due.
         rows::put_off(&mut turn.tx, id, due_at(&kept.moment, &ctx.settings.moments)).await?;
     }
     turn.conclude(ctx).await?;
     Ok(u64::from(done))
+}
+
+/// Moments to which time, the end of their job, or that of what took their place, does something at this moment.
+async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
+    let ids = sqlx::query_scalar!(
+        r#"-- moments::due
+         SELECT d.id AS "id!" FROM (
+             (SELECT id FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
+             UNION
+             (SELECT m.id FROM moments m JOIN job_clock c ON c.job_id = m.job_id
+              WHERE m.job_id IS NOT NULL AND m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL
+                AND c.ended_at IS NOT NULL LIMIT $2)
+             UNION
+             (SELECT v.id FROM moments v JOIN moments n ON n.id = v.superseded_by
+              WHERE v.resolution_kind = 'dialogue' AND v.veto_settled_at IS NULL AND v.state = 'superseded'
+                AND n.state IN ('withdrawn', 'expired') LIMIT $2)) d LIMIT $2"#,
+        now,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(ids.into_iter().map(MomentId::from).collect())
 }

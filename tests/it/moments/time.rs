@@ -142,6 +142,10 @@ async fn after_the_scrub_no_word_is_left() {
     );
     assert_eq!(found["words"][0]["text"], Value::Null);
     assert!(found["scrubbed_at"].is_string());
+    // That it was done is in the log, and by whom.
+    assert_eq!(told(&world, "moment.scrubbed").await.len(), 2);
+    let acked = told(&world, "moment.acknowledged").await;
+    assert_eq!((acked.len(), &acked[0]["moment_id"]), (2, &moments[0]["id"]));
     // Neither is there anything from which a short answer could be guessed.
     let hash = entente_core::canonical::hex(&entente_core::canonical::sha256("No xylophone"));
     assert!(!whole(&world).await.contains(&hash));

@@ -7,7 +7,7 @@ use super::{ask, at, dialogue, free_text, option, question, resolve, told, with}
 use crate::harness::{Client, Value, World, json};
 
 /// The same question in other words and with other options.
-fn other(stem: &str) -> Value {
+pub fn other(stem: &str) -> Value {
     let mut asked = question("human.ada");
     asked["binding_moment"]["question"]["stem"] = json!(stem);
     asked["binding_moment"]["question"]["options"] = json!([
@@ -18,13 +18,13 @@ fn other(stem: &str) -> Value {
 }
 
 /// A refused question of the agent's.
-async fn refused(agent: &Client, ada: &Client) -> Value {
+pub async fn refused(agent: &Client, ada: &Client) -> Value {
     let moment = ask(agent, json!({})).await;
     resolve(ada, &moment, dialogue("Who says that it ships at all?")).await.is(200)
 }
 
 /// What takes its place.
-fn instead(veto: &Value, question: Value) -> Value {
+pub fn instead(veto: &Value, question: Value) -> Value {
     let more = json!({ "supersedes": veto["id"], "objection_response": "The board said so on Friday." });
     with(question, more)
 }
@@ -114,7 +114,7 @@ async fn of_two_questions_at_once_one_takes_the_place() {
     let veto = refused(&agent, &ada).await;
     agent.post(&format!("{}/words", at(&veto)), json!({ "text": "The board." })).await.is(200);
     let stems = ["Who owns the tag?", "Is the registry the place for it?", "Shall ada sign it?"];
-    // On different lines: the one lock that they share is that of the two.
+    // On different lines; they share that of the refused question, and the lock of the two.
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
     let races = stems.iter().enumerate().map(|(n, stem)| {
         let mut asked = instead(&veto, other(stem));

@@ -7,7 +7,7 @@ use crate::harness::{Client, Setup, Value, World, ids, json};
 use crate::jobs::{Hand, events, id};
 
 /// A job that the agent works on.
-async fn job(agent: &Client, more: Value) -> (Hand, Value) {
+pub async fn job(agent: &Client, more: Value) -> (Hand, Value) {
     let hand = Hand::of(agent, "shipper@1").await;
     agent.post("/jobs", with(json!({ "agent": "shipper", "input": 1 }), more)).await.is(201);
     let job = hand.one().await;
@@ -38,6 +38,60 @@ async fn a_job_shows_that_it_waits_for_a_person() {
     other.post("/moments", theirs.clone()).await.refused(422, "unprocessable");
     hand.tell(&job, "result", json!({ "result": 1 })).await.is(200);
     agent.post("/moments", theirs).await.refused(422, "unprocessable");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_on_when_nobody_is_asked_any_more() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let intent = agent.post("/intents", json!({ "title": "release" })).await.ok();
+    let about = json!({ "intent_id": intent["id"] });
+    let (_hand, first) = job(&agent, about.clone()).await;
+    let (_other, second) = job(&agent, about).await;
+    let for_first = json!({ "job_id": first["job_id"] });
+    // Nobody waits for a deliberation.
+    let talk =
+        with(json!({ "principal_id": "human.ada", "text": "Two findings differ." }), for_first.clone());
+    let talk = agent.post("/moments/deliberations", talk).await.is(201);
+    agent.post(&format!("{}/withdraw", at(&talk)), json!({})).await.is(200);
+    assert!(phases(&agent, &first).await.is_empty());
+    let (one, two) = (ask(&agent, for_first.clone()).await, ask(&agent, for_first.clone()).await);
+    resolve(&ada, &one, option(0)).await.is(200);
+    assert_eq!(phases(&agent, &first).await, ["awaiting_decision", "awaiting_decision"]);
+    agent.post(&format!("{}/withdraw", at(&two)), json!({})).await.is(200);
+    assert_eq!(phases(&agent, &first).await, ["awaiting_decision", "awaiting_decision", "resumed"]);
+    // Whatever the end of the intent ends, each job says so once.
+    for work in [&first, &second, &first] {
+        ask(&agent, json!({ "job_id": work["job_id"] })).await;
+    }
+    let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
+    agent.seen(&intent["version"]).post(&path, json!({ "status": "abandoned" })).await.ok();
+    assert_eq!(phases(&agent, &first).await[3..], ["awaiting_decision", "awaiting_decision", "resumed"]);
+    assert_eq!(phases(&agent, &second).await, ["awaiting_decision", "resumed"]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_waits_for_the_end_of_its_job_that_is_under_way() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let (_hand, job) = job(&agent, json!({})).await;
+    let more = json!({ "job_id": job["job_id"], "valid_while": { "job_status": "running" } });
+    let moment = ask(&agent, more.clone()).await;
+    // Somebody else ends the job, and has not committed that yet.
+    let mut tx = world.ctx().pool.begin().await.unwrap();
+    let end = "UPDATE job_clock SET status = 'success', ended_at = $1, worker_id = NULL, claim_token = NULL,
+                   claim_expires_at = NULL";
+    sqlx::query(end).bind(world.ctx().now()).execute(&mut *tx).await.unwrap();
+    let late = async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        tx.commit().await.unwrap();
+    };
+    let next = agent.post("/moments", with(question("human.ada"), more));
+    let (answer, next, ()) = futures_util::join!(resolve(&ada, &moment, option(0)), next, late);
+    answer.refused(409, "moment_not_open");
+    next.refused(409, "circumstances_changed");
     world.end().await;
 }
 

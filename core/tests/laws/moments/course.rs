@@ -200,15 +200,16 @@ fn a_question_of_the_same_pair_takes_the_place() {
 fn an_objection_is_settled_by_its_principal_alone() {
     let refused = vetoed();
     assert!(refused.is_unsettled_veto());
-    assert_eq!(refused.settle_veto(later(12)), None, "it is still deliberated");
+    assert_eq!(refused.settle_veto(ADA, later(12)), None, "it is still deliberated");
     let closed = refused.close(&person(ADA), Some("Never mind.".to_owned()), later(12)).unwrap();
     assert_eq!((closed.state, closed.veto_settled_at), (MomentState::Closed, Some(later(12))));
     let past = each().remove(5);
     assert!(past.is_unsettled_veto(), "another question is only asked, not answered");
-    let settled = past.settle_veto(later(13)).unwrap();
+    assert_eq!(past.settle_veto(BOB, later(13)), None, "somebody else has not heard it");
+    let settled = past.settle_veto(ADA, later(13)).unwrap();
     assert!(!settled.is_unsettled_veto() && settled.state == MomentState::Superseded);
-    assert_eq!(settled.settle_veto(later(14)), None);
-    assert_eq!(answered(&asked(), option(0), 1).settle_veto(later(2)), None);
+    assert_eq!(settled.settle_veto(ADA, later(14)), None);
+    assert_eq!(answered(&asked(), option(0), 1).settle_veto(ADA, later(2)), None);
     is_refused(asked().close(&person(ADA), None, later(1)), Code::InvalidTransition);
     let own = deliberation().close(&person(ADA), None, later(1)).unwrap();
     assert_eq!((own.state, own.veto_settled_at), (MomentState::Closed, None));
@@ -259,7 +260,39 @@ fn what_is_scrubbed_keeps_what_counts_and_no_words() {
     let closed = vetoed().close(&person(ADA), Some(SECRET.to_owned()), later(12)).unwrap();
     let bare = closed.scrub(later(13)).unwrap();
     assert!(!format!("{bare:?}").contains(SECRET) && !format!("{bare:?}").contains("Not a matter"));
-    assert_eq!(vetoed().scrub(later(9 * DAY)), None, "it is deliberated");
+}
+
+#[test]
+fn what_is_left_alone_loses_its_words_and_stays_refused() {
+    let refused = vetoed();
+    assert_eq!(refused.quiet_since, Some(later(10)));
+    let bare = refused.scrub(later(9 * DAY)).unwrap();
+    assert_eq!((bare.state, bare.ended_at), (MomentState::Deliberating, None));
+    assert!(
+        bare.is_unsettled_veto() && bare.brief.is_some() && !format!("{bare:?}").contains("Not a matter")
+    );
+    assert_eq!(bare.scrub(later(10 * DAY)), None, "there is nothing more to take");
+    // What comes after that has its own time.
+    let said = says(&bare, Speaker::Agent(AGENT), 10 * DAY);
+    assert_eq!((said.scrubbed_at, said.quiet_since), (None, Some(later(10 * DAY))));
+    let closed = bare.close(&person(ADA), Some("Enough.".to_owned()), later(11 * DAY)).unwrap();
+    let bare = closed.scrub(later(12 * DAY)).unwrap();
+    assert_eq!((bare.end_reason, bare.brief), (None, None), "the guard goes with the objection");
+    assert_eq!(deliberation().quiet_since, Some(later(0)));
+}
+
+#[test]
+fn who_was_only_asked_too_does_not_close_what_another_refused() {
+    let escalation = Escalation { to: BOB.to_owned(), at: later(5), told_at: None };
+    let moment = Moment { escalation: Some(escalation), ..asked() };
+    let refused = answered(&moment, super::refusal_of("No."), 10);
+    is_refused(refused.close(&person(BOB), None, later(12)), Code::NotThePrincipal);
+    assert!(refused.close(&person(ADA), None, later(12)).is_ok());
+    let mut by_bob = refused;
+    by_bob.resolution.as_mut().unwrap().by = BOB.to_owned();
+    for closes in [ADA, BOB] {
+        assert!(by_bob.close(&person(closes), None, later(12)).is_ok(), "{closes}");
+    }
 }
 
 #[test]
@@ -267,8 +300,8 @@ fn a_refused_question_is_kept_until_its_objection_is_settled() {
     let past = each().remove(5).scrub(later(13)).unwrap();
     assert!(past.brief.is_some(), "it is compared with what comes");
     assert_eq!(past.resolution.as_ref().unwrap().objection, None, "what the person wrote is not");
-    assert!(past.settle_veto(later(14)).unwrap().brief.is_none());
-    let unscrubbed = each().remove(5).settle_veto(later(14)).unwrap();
+    assert!(past.settle_veto(ADA, later(14)).unwrap().brief.is_none());
+    let unscrubbed = each().remove(5).settle_veto(ADA, later(14)).unwrap();
     assert!(unscrubbed.brief.is_some(), "that is the scrub's to take");
     assert!(unscrubbed.scrub(later(15)).unwrap().brief.is_none());
 }

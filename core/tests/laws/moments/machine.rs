@@ -18,7 +18,8 @@ enum Try {
     Escalate,
     Supersede,
     Close,
-    SettleVeto,
+    SettleVeto(bool),
+    RestoreVeto,
     Acknowledge,
     Scrub,
 }
@@ -39,7 +40,8 @@ fn tries() -> impl Strategy<Value = Try> {
         1 => Just(Try::Escalate),
         1 => Just(Try::Supersede),
         1 => Just(Try::Close),
-        1 => Just(Try::SettleVeto),
+        1 => any::<bool>().prop_map(Try::SettleVeto),
+        1 => Just(Try::RestoreVeto),
         1 => Just(Try::Acknowledge),
         1 => Just(Try::Scrub),
     ]
@@ -75,7 +77,8 @@ fn attempt(moment: &Moment, attempt: &Try, second: i64) -> Result<Option<Moment>
             moment.supersede(&next, now).map(Some)
         }
         Try::Close => moment.close(&ada, None, now).map(Some),
-        Try::SettleVeto => Ok(moment.settle_veto(now)),
+        Try::SettleVeto(first) => Ok(moment.settle_veto(if *first { ADA } else { BOB }, now)),
+        Try::RestoreVeto => Ok(moment.restore_veto(now)),
         Try::Acknowledge => moment.acknowledge(AGENT, now),
         Try::Scrub => Ok(moment.scrub(now)),
     }
@@ -87,6 +90,7 @@ fn is_a_way(from: MomentState, to: MomentState) -> bool {
     from == to
         || matches!((from, to), (Open, Resolved | Deliberating | Withdrawn | Expired))
         || matches!((from, to), (Deliberating, Superseded | Closed))
+        || matches!((from, to), (Superseded, Deliberating))
 }
 
 fn begun(escalates: bool) -> Moment {
@@ -113,12 +117,21 @@ proptest! {
             prop_assert!(is_a_way(before.state, moment.state), "{:?}: {:?} to {:?}", what, before.state, moment.state);
             // What is due has happened, whoever comes first.
             prop_assert!(is_a_way(seen, moment.state_at(later(second))), "{:?}: {:?}", what, seen);
-            if seen.is_terminal() {
+            let restored = matches!(what, Try::RestoreVeto);
+            if seen.is_terminal() && !restored {
                 prop_assert_eq!(moment.state_at(later(second)), seen);
+            }
+            // An objection is settled once, by nobody but its own people, and until then it stands.
+            prop_assert!(before.veto_settled_at.is_none() || moment.veto_settled_at == before.veto_settled_at);
+            if before.is_unsettled_veto() && !moment.is_unsettled_veto() {
+                let by_bob = matches!(what, Try::SettleVeto(false));
+                prop_assert!(matches!(what, Try::Close | Try::SettleVeto(_)), "{:?}", what);
+                prop_assert!(!by_bob || before.may_settle(BOB));
             }
             let ended = moment.state.is_terminal();
             prop_assert_eq!(moment.ended_at.is_some(), ended);
-            prop_assert!(before.ended_at.is_none() || moment.ended_at == before.ended_at);
+            prop_assert!(restored || before.ended_at.is_none() || moment.ended_at == before.ended_at);
+            prop_assert!(!restored || before.is_unsettled_veto());
             let kind = moment.resolution.as_ref().map(|settled| (settled.kind, settled.option_idx, settled.by.clone(), settled.at));
             if answer.is_some() {
                 prop_assert_eq!(&kind, &answer, "the first answer is the answer");

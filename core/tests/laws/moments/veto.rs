@@ -1,12 +1,15 @@
 //! What a refused question keeps an agent from: the table, and that nothing but a word of the principal's takes it away.
 
 use entente_core::ids::MomentId;
-use entente_core::moments::{Brief, Vetoed, judge};
+use entente_core::moments::{Brief, Moment, MomentState, Speaker, Vetoed, after_end, is_same, judge};
 use entente_core::refusal::{Code, Refusal};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{asking, brief, id, is_refused, with};
+use super::{
+    ADA, AGENT, BOB, answered, asked, asking, brief, id, is_refused, later, option, person, refusal_of, says,
+    vetoed, with,
+};
 
 const RESPONSE: Option<&str> = Some("The budget is in now.");
 
@@ -23,7 +26,7 @@ fn refused(number: u128, brief: Brief) -> Refused {
 
 impl Refused {
     fn veto(&self, deliberated: bool) -> Vetoed<'_> {
-        Vetoed { id: self.id, brief: &self.brief, digest: &self.digest, deliberated, superseded: false }
+        Vetoed { id: self.id, brief: Some(&self.brief), digest: &self.digest, deliberated, superseded: false }
     }
 }
 
@@ -149,6 +152,98 @@ fn after_a_question_took_its_place_it_still_does_not_come_back() {
     let past = [Vetoed { superseded: true, ..refused.veto(true) }];
     is_refused(judge(&brief(), None, None, &past), Code::SameQuestion);
     assert_eq!(codes(judge(&other(), None, None, &past)), [], "the objection was answered");
+}
+
+#[test]
+fn what_cannot_be_read_any_more_is_held_against_the_agent_all_the_same() {
+    let refused = refused(1, brief());
+    let veto = Vetoed { brief: None, ..refused.veto(true) };
+    is_refused(judge(&brief(), Some(refused.id), RESPONSE, &[veto]), Code::SameQuestion);
+    is_refused(judge(&other(), None, RESPONSE, &[veto]), Code::DeliberationRequired);
+    assert_eq!(codes(judge(&other(), Some(refused.id), RESPONSE, &[veto])), []);
+}
+
+/// Refused questions, each of which took the place of the one before, by who refused it, and the one that is asked now.
+fn chain(refused_by: &[&str]) -> (Vec<Moment>, Moment) {
+    let mut before = Vec::new();
+    for (n, by) in (1_u128..).zip(refused_by) {
+        let mut one = Moment { id: id(n), supersedes: (n > 1).then(|| id(n - 1)), ..vetoed() };
+        (*by).clone_into(&mut one.resolution.as_mut().unwrap().by);
+        let next = Moment { id: id(n + 1), supersedes: Some(one.id), ..asked() };
+        before.insert(0, says(&one, Speaker::Agent(AGENT), 11).supersede(&next, later(12)).unwrap());
+    }
+    let last = u128::try_from(refused_by.len()).unwrap();
+    (before, Moment { id: id(last + 1), supersedes: Some(id(last)), ..asked() })
+}
+
+/// What became of one: its state, and whether its objection is settled.
+type Became = Option<(MomentState, bool)>;
+
+fn states(after: &[Option<Moment>]) -> Vec<Became> {
+    after.iter().map(|one| one.as_ref().map(|one| (one.state, one.veto_settled_at.is_some()))).collect()
+}
+
+#[test]
+fn an_objection_stands_again_when_what_took_its_place_is_not_answered() {
+    let (before, next) = chain(&[ADA, ADA]);
+    let again = Some((MomentState::Deliberating, false));
+    let ends = [
+        next.withdraw(AGENT, None, later(20)).unwrap(),
+        next.expire(later(48 * 3600)).unwrap(),
+        next.lose_cause("job_ended", later(20)).unwrap(),
+    ];
+    for ended in ends {
+        let after = after_end(&ended, &before, None, later(30));
+        assert_eq!(states(&after), [again, None], "the one before waits for it");
+        let back = after[0].as_ref().unwrap();
+        assert_eq!((back.superseded_by, back.ended_at, back.quiet_since), (None, None, Some(later(30))));
+        // It is deliberated, closed and followed like any other, and what ends twice does nothing more.
+        assert!(back.close(&person(ADA), None, later(31)).is_ok());
+        let other = Moment { id: id(9), supersedes: Some(back.id), ..asked() };
+        let followed = back.supersede(&other, later(31)).unwrap();
+        for one in [back.clone(), followed.clone()] {
+            let before = [one, before[1].clone()];
+            assert_eq!(states(&after_end(&ended, &before, Some(ADA), later(32))), [None, None]);
+        }
+        let answer = answered(&other, option(0), 33);
+        let settled = Some((MomentState::Superseded, true));
+        let before = [followed, before[1].clone()];
+        assert_eq!(states(&after_end(&answer, &before, Some(ADA), later(33))), [settled, settled]);
+    }
+    // While what took its place lives, nothing becomes of it.
+    let refused = answered(&next, refusal_of("No."), 20);
+    for alive in [next, refused] {
+        assert_eq!(states(&after_end(&alive, &before, Some(ADA), later(30))), [None, None]);
+    }
+}
+
+#[test]
+fn an_answer_settles_the_objections_of_its_own_person() {
+    let (again, settled) = (Some((MomentState::Deliberating, false)), Some((MomentState::Superseded, true)));
+    // The latest first: who refused, who answers, what comes of it. All were asked of Ada.
+    let table: [(&[&str], &str, &[Became]); 4] = [
+        (&[ADA, ADA], ADA, &[settled, settled]),
+        (&[ADA, ADA], BOB, &[again, None]),
+        (&[ADA, BOB], BOB, &[settled, again]),
+        (&[BOB, ADA], BOB, &[again, settled]),
+    ];
+    for (refused_by, by, expected) in table {
+        let (before, next) = chain(refused_by);
+        let ended = answered(&next, option(0), 20);
+        assert_eq!(states(&after_end(&ended, &before, Some(by), later(20))), expected, "{refused_by:?} {by}");
+    }
+}
+
+#[test]
+fn the_same_is_known_by_digest_or_by_what_is_read() {
+    let asked =
+        |brief: Option<Brief>, digest: &str| Moment { brief, digest: Some(digest.to_owned()), ..asked() };
+    let louder = asking("WHEN SHOULD RELEASE 1.4 GO OUT", &["Ship today", "Wait a day"]);
+    assert!(is_same(&asked(Some(brief()), "a"), &asked(Some(louder), "b")));
+    assert!(is_same(&asked(None, "a"), &asked(Some(brief()), "a")));
+    assert!(!is_same(&asked(Some(other()), "a"), &asked(Some(brief()), "b")));
+    let none = Moment { brief: None, digest: None, ..asked(None, "a") };
+    assert!(!is_same(&none, &none), "neither is a question");
 }
 
 #[test]
