@@ -7,6 +7,7 @@
 use entente_core::events::{Draft, Kind};
 use entente_core::ids::MomentId;
 use entente_core::keys::Scope;
+use entente_core::moments::MomentState;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -17,13 +18,17 @@ use crate::app::{Caller, Ctx, Outcome, jobs};
 use crate::feed::Touch;
 use crate::telemetry::MomentLabels;
 
-/// Takes a question back. One that was refused cannot be: that would be a way around the objection.
+/// Takes a question back. One that was refused cannot be: that would be a way around the objection. Again is the same, as after
+/// a reply that was lost.
 ///
 /// # Errors
 /// It is not the caller's question; it no longer waits for an answer.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
+    if kept.moment.state == MomentState::Withdrawn && kept.moment.agent_id == caller.agent {
+        return turn.shown(ctx, caller, kept).await;
+    }
     kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
     turn.record(ctx, Kind::MomentWithdrawn, &caller.agent, &kept.moment, &json!({ "reason": "withdrawn" }));
     turn.tell_job(ctx, &kept.moment, false).await?;
@@ -57,7 +62,7 @@ impl Turn {
             return Ok(false);
         };
         kept.moment = moment;
-        // A remark may repeat words of the question.
+        // What was remarked about words goes with them; code and place stay.
         kept.lints.iter_mut().for_each(|lint| lint.note.clear());
         self.save(ctx, kept).await?;
         words::scrub(&mut self.tx, kept.moment.id).await?;
