@@ -3,6 +3,7 @@
 //! `moments/powers.rs`, how everybody hears of it `moments/hearing.rs`.
 
 mod hearing;
+mod lists;
 mod powers;
 mod time;
 mod vetoes;

@@ -44,7 +44,7 @@ pub(super) struct Kept {
 
 /// Reads whole moments: the query's name, and what follows its `FROM`.
 macro_rules! select {
-    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+    ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             crate::app::moments::rows::Row,
             "-- " + $name + r#"
@@ -58,7 +58,7 @@ macro_rules! select {
                     c.ended_at AS "job_ended_at?", j.expires_at AS "job_expires_at?", j.deadline AS "job_deadline?",
                     i.status AS "intent_status?"
              FROM moments m LEFT JOIN jobs j ON j.id = m.job_id LEFT JOIN job_clock c ON c.job_id = m.job_id
-                  LEFT JOIN intents i ON i.id = m.intent_id "# + $rest
+                  LEFT JOIN intents i ON i.id = m.intent_id "# + $rest $(+ $more)*
             $(, $argument)*
         )
     };
