@@ -24,6 +24,7 @@ pub struct Rated {
 }
 
 /// What of a question counts in a rate.
+#[expect(clippy::struct_excessive_bools, reason = "they are the columns of one row")]
 struct Row {
     agent_id: String,
     decision_class: Option<String>,

@@ -73,7 +73,7 @@ pub struct MomentBody {
     first_viewed_at: Option<WireTime>,
     /// The answer.
     resolution: Option<ResolutionBody>,
-    /// What was said, the earliest first; left out in lists.
+    /// What was said, the earliest first; left out in lists when there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<Vec<WordBody>>,
     /// How much was said.
