@@ -81,22 +81,26 @@ CREATE TABLE moments (
     CHECK (answer_text IS NULL OR resolution_kind = 'free_text'),
     CHECK (objection_text IS NULL OR resolution_kind = 'dialogue')
 );
--- Lists are by age, which is the id's.
+-- Lists and rates are by age, which is the id's: an admin's by the key, everybody else's by these three, merged. Nobody is two of
+-- the three on one row.
 CREATE INDEX moments_by_agent ON moments (agent_id, id);
 CREATE INDEX moments_by_principal ON moments (principal_id, id);
 CREATE INDEX moments_by_escalation ON moments (escalate_to, id) WHERE escalate_to IS NOT NULL;
--- What of somebody's has changed.
+-- What of somebody's has changed: merged likewise.
 CREATE INDEX moments_changed_of_agent ON moments (agent_id, changed_seq);
 CREATE INDEX moments_changed_of_principal ON moments (principal_id, changed_seq);
 CREATE INDEX moments_changed_of_escalation ON moments (escalate_to, changed_seq) WHERE escalate_to IS NOT NULL;
 -- The refused questions that are not settled.
 CREATE INDEX moments_unsettled ON moments (agent_id) WHERE resolution_kind = 'dialogue' AND veto_settled_at IS NULL;
--- What waits for somebody, or does again when what took the place of a refused question has ended.
-CREATE INDEX moments_waiting ON moments (principal_id, id)
+-- What waits for somebody, or does again when what took the place of a refused question has ended; the earliest deadline
+-- first: the inbox, and how many there are.
+CREATE INDEX moments_waiting ON moments (principal_id, expires_at, id)
     WHERE state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL;
-CREATE INDEX moments_waiting_escalated ON moments (escalate_to, id)
+CREATE INDEX moments_waiting_escalated ON moments (escalate_to, expires_at, id)
     WHERE escalate_to IS NOT NULL
         AND (state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL);
+-- What of an agent's waits: it may have so many with one person.
+CREATE INDEX moments_waiting_of_agent ON moments (agent_id) WHERE state IN ('open', 'deliberating');
 CREATE INDEX moments_of_jobs ON moments (job_id) WHERE job_id IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_of_intents ON moments (intent_id) WHERE intent_id IS NOT NULL AND state IN ('open', 'deliberating');
 CREATE INDEX moments_due ON moments (due_at) WHERE due_at IS NOT NULL;

@@ -77,6 +77,11 @@ pub const MOMENT_LIST_ITEMS: usize = 100;
 pub const MOMENT_BYTES: usize = 64 * 1024;
 /// Bytes of what is said about a binding moment: an answer, an objection, a deliberation.
 pub const MOMENT_WORD_BYTES: usize = TEXT_BYTES;
+/// Moments of one page: with all but its words one may have 100 KiB.
+pub const MOMENT_PAGE: u32 = 100;
+/// Questions and deliberations of one agent that wait for one person at once: nobody decides more in a day, and an inbox of
+/// thousands hides what others ask.
+pub const MOMENTS_WAITING: usize = 50;
 /// Seconds that a question to a person stands at the least: a minute, to be seen at all.
 pub const MOMENT_LEAST_SECONDS: u32 = 60;
 /// Seconds that a question to a person stands when nothing is said: a day.

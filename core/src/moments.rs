@@ -26,6 +26,7 @@ use crate::ids::{IntentId, JobId, KeyId, MomentId};
 use crate::principals::Kind;
 
 pub use self::answering::{Answered, Circumstances};
+pub use self::asking::check_room;
 pub use self::brief::{Brief, Choice, Hatches, Malformed, Meta, Question};
 pub use self::course::{Speaker, WordKind};
 pub use self::lints::{Level, Lint, lint};

@@ -276,6 +276,12 @@ impl Caller {
         &self.grant.key.principal_id
     }
 
+    /// Whether it speaks for its key's own principal.
+    #[must_use]
+    pub fn is_itself(&self) -> bool {
+        self.agent == self.principal()
+    }
+
     /// Requires that the key still opens anything, for a request that has waited since it was presented.
     ///
     /// # Errors

@@ -2,19 +2,23 @@
 //! happen is `entente_core::moments`; here is who asks for it and what is written down.
 //!
 //! `asking.rs` opens them, `answering.rs` is the person's side, `words.rs` what is said in between (table `moment_words`),
-//! `ending.rs` the agent's and other ends, `time.rs` what time does, `reading.rs` shows. The rows are `rows.rs` (tables
-//! `moments`, `moment_clock`). All of them change moments through a [`Turn`] (`turn.rs`).
+//! `ending.rs` the agent's and other ends, `time.rs` what time does; `reading.rs` and `lists.rs` show, `rating.rs` tells how well
+//! agents ask. The rows are `rows.rs` (tables `moments`, `moment_clock`). All of them change moments through a [`Turn`]
+//! (`turn.rs`).
 //!
 //! What was asked and answered stands in these tables alone: never in events, logs, metrics or kept outcomes, so that it is
-//! gone when it is scrubbed (binding moment §12).
+//! gone when it is scrubbed (binding moment §12). Why a hatch was closed is neither, and is told (§11.3).
 
 mod answering;
 mod asking;
 mod ending;
+mod lists;
+mod rating;
 mod reading;
 mod rows;
 mod time;
 mod turn;
+mod visible;
 mod words;
 
 use std::time::Duration;
@@ -32,8 +36,10 @@ pub use self::answering::{close, resolve, view};
 pub use self::asking::{Emitted, Warning, deliberate, emit};
 pub(crate) use self::ending::end_of_intent;
 pub use self::ending::{acknowledge, withdraw};
-pub use self::reading::{Filter, Rated, changes, get, inbox, last_change, list, rates, wait};
+pub use self::lists::{Filter, inbox, list, waiting};
+pub use self::rating::{Rated, rates};
 pub(crate) use self::reading::{awaited, moved};
+pub use self::reading::{changes, get, last_change, wait};
 pub use self::rows::Around;
 use self::rows::Kept;
 pub use self::time::pass_time;
@@ -95,8 +101,10 @@ pub struct Shown {
     pub moment: Moment,
     /// What was remarked about the question.
     pub lints: Vec<Remark>,
-    /// What was said, the earliest first.
+    /// What was said, the earliest first; not in lists.
     pub words: Vec<Word>,
+    /// How much was said.
+    pub said: usize,
     /// What its job and its intent are like.
     pub around: Around,
     /// As what it is seen.
@@ -107,11 +115,12 @@ pub struct Shown {
     pub malformed: Option<String>,
 }
 
-/// As what the caller sees a moment; `None` when it does not.
+/// As what the caller sees a moment; `None` when it does not. A person's words are read with a key of that person's own: another
+/// key does not become the person by acting as it.
 fn role(caller: &Caller, moment: &Moment, now: Timestamp) -> Option<Role> {
     if caller.agent == moment.agent_id {
         Some(Role::Agent)
-    } else if moment.is_addressed_to(&caller.agent, now) {
+    } else if caller.is_itself() && moment.is_addressed_to(&caller.agent, now) {
         Some(Role::Principal)
     } else {
         caller.has(Scope::Admin).then_some(Role::Admin)
@@ -125,7 +134,8 @@ impl Shown {
         let moment = seen(&kept, now).unwrap_or(kept.moment);
         let (lints, around, changed_seq, malformed) =
             (kept.lints, kept.around, kept.changed_seq, kept.malformed);
-        let shown = Self { moment, lints, words, around, role, changed_seq, malformed };
+        let said = words.len();
+        let shown = Self { moment, lints, words, said, around, role, changed_seq, malformed };
         Some(if role == Role::Admin { shown.without_answers() } else { shown })
     }
 
@@ -154,7 +164,7 @@ fn decider(caller: &Caller) -> Decider<'_> {
     Decider {
         principal_id: &key.principal_id,
         kind: caller.grant.kind,
-        as_itself: caller.agent == key.principal_id,
+        as_itself: caller.is_itself(),
         key_id: key.id,
         via,
     }

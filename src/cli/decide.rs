@@ -117,10 +117,18 @@ impl Desk {
         Ok(false)
     }
 
+    /// The ids of all that waits, page by page.
     async fn inbox(&self) -> Result<Vec<String>, Failure> {
-        let found = self.api.get("/moments/inbox", &[]).await?;
-        let all = found["moments"].as_array().into_iter().flatten();
-        Ok(all.filter_map(|one| one["id"].as_str().map(str::to_owned)).collect())
+        let (mut ids, mut query) = (Vec::new(), Vec::new());
+        loop {
+            let found = self.api.get("/moments/inbox", &query).await?;
+            let page = found["moments"].as_array().into_iter().flatten();
+            ids.extend(page.filter_map(|one| one["id"].as_str().map(str::to_owned)));
+            match found["next_cursor"].as_str() {
+                Some(cursor) => query = vec![("cursor", cursor.to_owned())],
+                None => return Ok(ids),
+            }
+        }
     }
 
     /// Shows a question and does what the person says, until it needs nobody any more or is left.

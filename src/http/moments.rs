@@ -10,6 +10,7 @@ use actix_web::{HttpRequest, get, post, web};
 use bytes::BytesMut;
 use entente_core::ids::{IntentId, JobId, MomentId};
 use entente_core::keys::Dialect;
+use entente_core::limits::MOMENT_PAGE;
 use entente_core::moments::rates::Rates;
 use entente_core::moments::{MomentAsk, MomentState, ValidWhile};
 use entente_core::refusal::Refusal;
@@ -19,7 +20,7 @@ use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::shape::{EmittedBody, MomentBody};
-use super::body::{Body, Query, id, one};
+use super::body::{Body, Query, id, once_of, one};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
@@ -31,7 +32,7 @@ use crate::feed::Touch;
 /// Seconds that a request may wait for news of a moment.
 const WAIT_SECONDS: u32 = 25;
 
-/// Moments of a page when nothing is said, and read at once for a stream.
+/// Moments that are read at once for a stream.
 const STEP: u32 = 100;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -43,6 +44,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
 
 /// A question to a person.
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = NewMoment, example = json!({
     "principal_id": "human.ada",
     "binding_moment": {
@@ -67,8 +69,12 @@ struct EmitBody {
     /// The eight slots. `question.hatches` may be left out: both are open then.
     #[schema(value_type = Object)]
     binding_moment: Value,
-    #[serde(flatten)]
-    about: AboutBody,
+    /// The job that waits for the answer; one that you work on.
+    job_id: Option<String>,
+    /// The intent that it is about; the job's when nothing is said.
+    intent_id: Option<String>,
+    /// A thread of your own.
+    corr: Option<String>,
     /// Why a hatch is closed; needed when one is.
     hatch_justification: Option<String>,
     /// The refused question whose place it takes.
@@ -88,25 +94,21 @@ struct EmitBody {
     fallback_text: Option<String>,
 }
 
-/// What a moment is about.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[schema(as = MomentAbout)]
-struct AboutBody {
-    /// The job that waits for the answer; one that you work on.
-    job_id: Option<String>,
-    /// The intent that it is about; the job's when nothing is said.
-    intent_id: Option<String>,
-    /// A thread of your own.
-    corr: Option<String>,
-}
-
-impl AboutBody {
-    fn ask(self, principal_id: String) -> Result<MomentAsk, Refusal> {
+impl EmitBody {
+    fn ask(self) -> Result<MomentAsk, Refusal> {
         Ok(MomentAsk {
-            principal_id,
+            principal_id: self.principal_id,
             job_id: one::<JobId>("job_id", self.job_id)?,
             intent_id: one::<IntentId>("intent_id", self.intent_id)?,
             corr: self.corr,
+            hatch_justification: self.hatch_justification,
+            supersedes: one("supersedes", self.supersedes)?,
+            objection_response: self.objection_response,
+            expires_in: self.expires_in,
+            escalate_to: self.escalate_to,
+            escalate_after: self.escalate_after,
+            valid_while: self.valid_while,
+            fallback_text: self.fallback_text,
             ..MomentAsk::default()
         })
     }
@@ -122,28 +124,19 @@ impl AboutBody {
 #[post("/moments")]
 async fn emit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<EmitBody>) -> Reply {
     let once = body.once(&request)?;
-    let said = body.value;
+    let mut said = body.value;
     let strict = doors.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
-    let ask = MomentAsk {
-        hatch_justification: said.hatch_justification,
-        supersedes: one("supersedes", said.supersedes)?,
-        objection_response: said.objection_response,
-        expires_in: said.expires_in,
-        escalate_to: said.escalate_to,
-        escalate_after: said.escalate_after,
-        valid_while: said.valid_while,
-        fallback_text: said.fallback_text,
-        ..said.about.ask(said.principal_id)?
-    };
-    let emitted = moments::emit(&doors.ctx, &caller, &said.binding_moment, ask, once.as_ref()).await?;
+    let brief = said.binding_moment.take();
+    let emitted = moments::emit(&doors.ctx, &caller, &brief, said.ask()?, once.as_ref()).await?;
     let body = EmittedBody::new(&emitted, asker.dialect);
     if emitted.repeated { ok(&body) } else { created(&body) }
 }
 
 /// A deliberation.
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = NewDeliberation, example = json!({ "principal_id": "human.ada", "text": "I cannot tell yet whether 1.4 is ready: two findings contradict each other." }))]
 struct DeliberateBody {
     /// Who speaks; the acting agent when nothing is said.
@@ -151,10 +144,49 @@ struct DeliberateBody {
     /// With whom.
     #[serde(alias = "principal")]
     principal_id: String,
-    #[serde(flatten)]
-    about: AboutBody,
+    /// The job that waits for it; one that you work on.
+    job_id: Option<String>,
+    /// The intent that it is about; the job's when nothing is said.
+    intent_id: Option<String>,
+    /// A thread of your own.
+    corr: Option<String>,
     /// Its first word.
     text: String,
+    // What only a question has is read too, so that the law can say that it belongs to one.
+    #[schema(ignore)]
+    hatch_justification: Option<String>,
+    #[schema(ignore)]
+    supersedes: Option<String>,
+    #[schema(ignore)]
+    objection_response: Option<String>,
+    #[schema(ignore)]
+    expires_in: Option<u32>,
+    #[schema(ignore)]
+    escalate_to: Option<String>,
+    #[schema(ignore)]
+    escalate_after: Option<u32>,
+    #[serde(default)]
+    #[schema(ignore)]
+    valid_while: ValidWhile,
+}
+
+impl DeliberateBody {
+    fn ask(self) -> Result<MomentAsk, Refusal> {
+        Ok(MomentAsk {
+            principal_id: self.principal_id,
+            job_id: one::<JobId>("job_id", self.job_id)?,
+            intent_id: one::<IntentId>("intent_id", self.intent_id)?,
+            corr: self.corr,
+            hatch_justification: self.hatch_justification,
+            supersedes: one("supersedes", self.supersedes)?,
+            objection_response: self.objection_response,
+            expires_in: self.expires_in,
+            escalate_to: self.escalate_to,
+            escalate_after: self.escalate_after,
+            valid_while: self.valid_while,
+            ..MomentAsk::default()
+        })
+    }
 }
 
 /// Deliberate with a person
@@ -170,13 +202,14 @@ async fn deliberate(
     asker: Asker,
     body: Body<DeliberateBody>,
 ) -> Reply {
-    let once = body.once(&request)?;
-    let said = body.value;
+    // No hash of the body is kept: its first word could be guessed.
+    let once = once_of(&request)?;
+    let mut said = body.value;
     let strict = doors.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
-    let ask = said.about.ask(said.principal_id)?;
-    let shown = moments::deliberate(&doors.ctx, &caller, ask, &said.text, once.as_ref()).await?;
+    let text = std::mem::take(&mut said.text);
+    let shown = moments::deliberate(&doors.ctx, &caller, said.ask()?, &text, once.as_ref()).await?;
     created(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -192,7 +225,8 @@ struct ListBody {
 
 /// List moments
 ///
-/// Those that you asked or are asked, the latest first; with the scope `admin` everybody's, without what was answered.
+/// Those that you asked or are asked, the latest first; with the scope `admin` everybody's, without what the person wrote. How
+/// much was said is there; the words are where you get one moment.
 #[utoipa::path(operation_id = "list_moments", tag = "moments",
     params(("state" = Option<MomentState>, Query, description = "Only in this state"),
            ("principal" = Option<String>, Query, description = "Only to this person"),
@@ -200,7 +234,7 @@ struct ListBody {
            ("class" = Option<String>, Query, description = "Only of this decision class"),
            ("job" = Option<String>, Query, description = "Only of this job"),
            ("intent" = Option<String>, Query, description = "Only of this intent"),
-           ("limit" = Option<u32>, Query, description = "1 to 1,000; 100 when nothing is said"),
+           ("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
     responses((status = 200, description = "The moments", body = ListBody)))]
 #[get("/moments")]
@@ -213,7 +247,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         class: text("class"),
         job: query.parsed("job", "a job's id", |text| text.parse().ok())?,
         intent: query.parsed("intent", "an intent's id", |text| text.parse().ok())?,
-        limit: query.limit(STEP)?,
+        limit: limit(&query)?,
         before: query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?,
     };
     let (found, next_cursor) = moments::list(&doors.ctx, &asker.caller, &filter).await?;
@@ -223,14 +257,22 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 
 /// Your inbox
 ///
-/// What waits for you as a person: open questions and deliberations, the earliest deadline first.
+/// What waits for you as a person: open questions and deliberations, the earliest deadline first; without the words.
 #[utoipa::path(operation_id = "moments_inbox", tag = "moments",
+    params(("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
     responses((status = 200, description = "The moments", body = ListBody)))]
 #[get("/moments/inbox")]
-async fn inbox(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let found = moments::inbox(&doors.ctx, &asker.caller).await?;
+async fn inbox(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let after = query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?;
+    let (found, next_cursor) = moments::inbox(&doors.ctx, &asker.caller, limit(&query)?, after).await?;
     let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
-    ok(&ListBody { moments, next_cursor: None })
+    ok(&ListBody { moments, next_cursor })
+}
+
+/// How many moments a page is to have.
+fn limit(query: &Query) -> Result<u32, Problem> {
+    query.number("limit", MOMENT_PAGE, 1, MOMENT_PAGE)
 }
 
 /// How well somebody asks.
@@ -329,12 +371,12 @@ impl Source for Followed {
 
     async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
         let found = moments::changes(&doors.ctx, caller, self.after, STEP).await?;
-        let behind = found.len() >= STEP as usize;
         let mut text = BytesMut::new();
         for shown in &found {
             self.after = shown.changed_seq;
             write(&mut text, &self.after.to_string(), "moment", &MomentBody::new(shown, self.dialect))?;
         }
-        Ok(Chunk { text, over: false, behind })
+        // All that is read is shown, so that nothing follows what is empty.
+        Ok(Chunk { text, over: false, behind: false })
     }
 }

@@ -6,10 +6,8 @@ use actix_web::{HttpRequest, web};
 use askama::Template;
 use entente_core::agents::{Agent, AgentStatus};
 use entente_core::clock::Timestamp;
-use entente_core::ids::IntentId;
+use entente_core::ids::{IntentId, JobId};
 use entente_core::keys::Scope;
-use entente_core::limits::PAGE;
-use entente_core::moments::MomentState;
 use entente_core::moments::rates::Rate;
 use entente_core::waits::circles;
 use serde::Deserialize;
@@ -19,7 +17,7 @@ use super::guard::{Shown, Visitor};
 use super::page;
 use super::shell::{Place, Shell};
 use super::words::{When, count, long};
-use crate::app::moments::{self, Filter, Rated};
+use crate::app::moments::{self, Rated};
 use crate::app::overview::{self, Entry, Glance, Receiver, Spend, Wait, Work};
 use crate::app::{Caller, Ctx, Outcome, agents};
 use crate::http::Doors;
@@ -197,14 +195,13 @@ async fn show(
 
 /// Has jobs say that they wait for a person; how many questions are open.
 async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<usize> {
-    let filter = Filter { state: Some(MomentState::Open), limit: PAGE, ..Filter::default() };
-    let (open, _) = moments::list(ctx, caller, &filter).await?;
-    for work in works.iter_mut().filter(|work| work.ended_at.is_none()) {
-        if open.iter().any(|one| one.moment.job_id == Some(work.id)) {
-            "awaiting_decision".clone_into(&mut work.status);
-        }
+    let mut works: Vec<&mut Work> = works.iter_mut().filter(|work| work.ended_at.is_none()).collect();
+    let jobs: Vec<JobId> = works.iter().map(|work| work.id).collect();
+    let (open, waits) = moments::waiting(ctx, caller, &jobs).await?;
+    for work in works.iter_mut().filter(|work| waits.contains(&work.id)) {
+        "awaiting_decision".clone_into(&mut work.status);
     }
-    Ok(open.len())
+    Ok(usize::try_from(open).unwrap_or(usize::MAX))
 }
 
 /// The intent whose timeline is shown: the one that was asked for, else the one on which something happened last.

@@ -16,6 +16,8 @@ use super::words::When;
 use crate::app::moments::{self, Filter, Role, Shown};
 use crate::http::Doors;
 
+/// Questions that are listed of those that wait: the most urgent; others come up as these are decided.
+const WAITING: u32 = 100;
 /// Questions of the past that are listed.
 const PAST: u32 = 12;
 /// Seconds before a deadline from which on it is close.
@@ -32,6 +34,8 @@ struct InboxPage {
     shell: Shell,
     who: String,
     cards: Vec<Card>,
+    /// Whether more waits than is shown.
+    more: bool,
     past: Vec<Card>,
 }
 
@@ -98,7 +102,7 @@ fn told(settled: &Settled, brief: Option<&Brief>) -> String {
 async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
     let (ctx, caller) = (&doors.ctx, &visitor.caller);
     let now = ctx.now();
-    let waiting = moments::inbox(ctx, caller).await?;
+    let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
     let filter = Filter { principal: Some(caller.agent.clone()), limit: PAST * 3, ..Filter::default() };
     let (latest, _) = moments::list(ctx, caller, &filter).await?;
     let past = latest.iter().filter(|one| one.moment.state.is_terminal()).take(PAST as usize);
@@ -106,7 +110,10 @@ async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
     let title = if cards.is_empty() { "Inbox".to_owned() } else { format!("({}) Inbox", cards.len()) };
     let shell = Shell::of(&visitor, title, Place::Inbox).live("/inbox/stream");
     let past = past.map(|one| card(one, now)).collect();
-    Ok(page(StatusCode::OK, &InboxPage { shell, who: caller.agent.clone(), cards, past }))
+    Ok(page(
+        StatusCode::OK,
+        &InboxPage { shell, who: caller.agent.clone(), cards, more: next.is_some(), past },
+    ))
 }
 
 #[derive(Template)]
@@ -223,7 +230,7 @@ fn written(
         superseded_by: moment.superseded_by,
         hatch_justification: moment.hatch_justification.clone(),
         remarks: remarks.collect(),
-        words: words.iter().map(|word| word_row(word, now)).collect(),
+        words: words.iter().map(|word| word_row(word, moment.scrubbed_at.is_some(), now)).collect(),
         answered,
         ended: moment.ended_at.map(|at| When::new(at, now)),
         end_reason: moment.end_reason.clone(),
@@ -236,7 +243,7 @@ fn written(
     }
 }
 
-fn word_row(word: &moments::Word, now: Timestamp) -> WordRow {
+fn word_row(word: &moments::Word, scrubbed: bool, now: Timestamp) -> WordRow {
     let (what, theirs) = match word.kind {
         WordKind::DetailAsked => ("asks for detail", false),
         WordKind::Detail => ("gives detail", true),
@@ -247,7 +254,10 @@ fn word_row(word: &moments::Word, now: Timestamp) -> WordRow {
         author: word.author.clone(),
         what,
         theirs,
-        text: word.text.clone().unwrap_or_else(|| "(taken out)".to_owned()),
+        text: word.text.clone().unwrap_or_else(|| {
+            let why = if scrubbed { "(taken out)" } else { "(between the two of them)" };
+            why.to_owned()
+        }),
         at: When::new(word.said_at, now),
     }
 }

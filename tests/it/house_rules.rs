@@ -172,7 +172,8 @@ fn every_query_is_checked_and_has_a_name() {
     let mut names = BTreeSet::new();
     for (name, text) in program() {
         // A file that names the columns of its rows once has a macro for it, `select!`, whose first argument is the name.
-        for (at, call) in text.match_indices("select!(") {
+        // `seen!` of moments has that of what it reads before it.
+        for (at, call) in text.match_indices("select!(").chain(text.match_indices("seen!(")) {
             let label = text[at + call.len()..].split('"').nth(1).unwrap();
             if !names.insert(label.to_owned()) {
                 faults.push(format!("{name}: two queries are called `{label}`"));

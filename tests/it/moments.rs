@@ -4,6 +4,7 @@
 
 mod again;
 mod hearing;
+mod lists;
 mod powers;
 mod time;
 mod vetoes;

@@ -7,7 +7,7 @@ use crate::clock::{Timestamp, plus_seconds};
 use crate::ids::MomentId;
 use crate::intents::IntentStatus;
 use crate::jobs::JobStatus;
-use crate::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENT_SECONDS, NAME_BYTES};
+use crate::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENT_SECONDS, MOMENTS_WAITING, NAME_BYTES};
 use crate::principals::{Kind, check_name};
 use crate::refusal::{Code, Refusal};
 
@@ -138,6 +138,22 @@ impl Moment {
             version: 1,
         }
     }
+}
+
+/// Whether an agent may put one more before a person for whom so many of its questions and deliberations wait already. The one
+/// whose place is taken does not count: it ends.
+///
+/// # Errors
+/// [`Code::TooLarge`].
+pub fn check_room(waiting: usize, member: &str, person: &str) -> Result<(), Refusal> {
+    if waiting < MOMENTS_WAITING {
+        return Ok(());
+    }
+    let message = format!(
+        "{MOMENTS_WAITING} questions and deliberations of yours wait for `{person}`, as many as may. Wait for answers, withdraw \
+         what is no longer needed, or put several into one question."
+    );
+    Err(Refusal::field(Code::TooLarge, member, "too_many", message))
 }
 
 fn wrong(member: &str, kind: &str, message: impl Into<String>) -> Refusal {

@@ -24,7 +24,7 @@ pub enum Level {
     Warn,
 }
 
-/// One thing that could be put better. It repeats nothing of the question, so that it may stay when the question is scrubbed.
+/// One thing that could be put better. It repeats nothing of the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Lint {
     /// Which, a stable word such as `synopsis.hedge_phrase`.

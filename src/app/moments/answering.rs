@@ -5,7 +5,9 @@ use entente_core::events::Kind;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::MomentId;
 use entente_core::keys::Scope;
-use entente_core::moments::{Answered, Circumstances, Moment, Resolution, ResolutionKind, is_same};
+use entente_core::moments::{
+    Answered, Circumstances, Moment, MomentState, Resolution, ResolutionKind, is_same,
+};
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -135,13 +137,17 @@ async fn again(
     if same { turn.shown(ctx, caller, kept).await } else { Err(Idempotency::mismatch().into()) }
 }
 
-/// Ends a deliberation, and with it what the refusal keeps the agent from.
+/// Ends a deliberation, and with it what the refusal keeps the agent from. Again is the same, as after a reply that was lost.
 ///
 /// # Errors
 /// The caller is not the person who is asked; the question waits for its answer, or is over.
 pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
+    kept.moment.may_decide(&decider(caller), turn.now)?;
+    if kept.moment.state == MomentState::Closed {
+        return turn.shown(ctx, caller, kept).await;
+    }
     kept.moment = kept.moment.close(&decider(caller), reason, turn.now)?;
     let by = caller.principal();
     turn.end(ctx, &mut kept, Kind::MomentClosed, by, &json!({}), Some(by)).await?;

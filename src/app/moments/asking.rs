@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, Around, Kept, select};
-use super::{Reach, Remark, Shown, Turn, due_at, seen, words};
+use super::{Reach, Remark, Shown, Turn, due_at, lists, seen, words};
 use crate::app::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
 
 /// The lint of a question that is nearly one that was refused.
@@ -140,13 +140,12 @@ pub async fn deliberate(
     if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
         return Ok(repeated(&mut turn.tx, caller, done, turn.now).await?.shown);
     }
-    still(&mut turn, &setting).await?;
-    let Setting { ask, addressee, around, .. } = setting;
     let id = MomentId::mint(turn.now, &*ctx.chance);
-    let begun = Moment::deliberate(ask, addressee, id, turn.now)?;
+    let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, turn.now)?;
+    still(&mut turn, &setting).await?;
     // What may be said is the law's; that it is the first word changes nothing of the moment.
     let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
-    let mut kept = Kept::new(begun, Vec::new(), false, around);
+    let mut kept = Kept::new(begun, Vec::new(), false, setting.around);
     opened(ctx, &mut turn, &mut kept).await?;
     words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
     idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;
@@ -248,8 +247,9 @@ fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reac
     reach
 }
 
-/// Requires, under the locks, that the intent still goes on, and that things are as the question says that they must be.
+/// Requires, under the locks, that there is room for one more, that the intent still goes on, and that things are as the question says that they must be.
 async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
+    lists::require_room(&mut turn.tx, &setting.ask, turn.now).await?;
     let wanted = &setting.ask.valid_while;
     let mut intent_status: Option<IntentStatus> = None;
     if let Some(id) = setting.ask.intent_id {

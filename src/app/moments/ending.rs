@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use entente_core::events::{Draft, Kind};
 use entente_core::ids::{JobId, MomentId};
 use entente_core::keys::Scope;
+use entente_core::moments::MomentState;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -20,13 +21,17 @@ use crate::app::{Caller, Ctx, Outcome, jobs};
 use crate::feed::Touch;
 use crate::telemetry::MomentLabels;
 
-/// Takes a question back. One that was refused cannot be: that would be a way around the objection.
+/// Takes a question back. One that was refused cannot be: that would be a way around the objection. Again is the same, as after
+/// a reply that was lost.
 ///
 /// # Errors
 /// It is not the caller's question; it no longer waits for an answer.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
+    if kept.moment.state == MomentState::Withdrawn && kept.moment.agent_id == caller.agent {
+        return turn.shown(ctx, caller, kept).await;
+    }
     kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
     let reason = json!({ "reason": "withdrawn" });
     turn.end(ctx, &mut kept, Kind::MomentWithdrawn, &caller.agent, &reason, None).await?;
@@ -60,7 +65,7 @@ impl Turn {
             return Ok(false);
         };
         kept.moment = moment;
-        // A remark may repeat words of the question.
+        // What was remarked about words goes with them; code and place stay.
         kept.lints.iter_mut().for_each(|lint| lint.note.clear());
         self.record(ctx, Kind::MomentScrubbed, actor, &kept.moment, &json!({}));
         self.save(ctx, kept).await?;

@@ -74,7 +74,7 @@ impl Kept {
 
 /// Reads whole moments: the query's name, and what follows its `FROM`.
 macro_rules! select {
-    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+    ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             crate::app::moments::rows::Row,
             "-- " + $name + r#"
@@ -91,7 +91,7 @@ macro_rules! select {
                          WHEN n.state = 'open' THEN LEAST(n.expires_at, nc.ended_at) END AS "next_over_at?"
              FROM moments m LEFT JOIN jobs j ON j.id = m.job_id LEFT JOIN job_clock c ON c.job_id = m.job_id
                   LEFT JOIN intents i ON i.id = m.intent_id LEFT JOIN moments n ON n.id = m.superseded_by
-                  LEFT JOIN job_clock nc ON nc.job_id = n.job_id "# + $rest
+                  LEFT JOIN job_clock nc ON nc.job_id = n.job_id "# + $rest $(+ $more)*
             $(, $argument)*
         )
     };

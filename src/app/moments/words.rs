@@ -128,6 +128,33 @@ pub(super) async fn of_each(
     Ok(each)
 }
 
+/// How much was said about a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spoken {
+    /// How many things.
+    pub count: usize,
+    /// Bytes of all of them.
+    pub bytes: i64,
+}
+
+/// How much was said about each of these moments; of which nothing was said is not among them.
+pub(super) async fn spoken(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<HashMap<MomentId, Spoken>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        r#"-- moment_words::spoken
+         SELECT moment_id, count(*) AS "count!", coalesce(sum(octet_length(text)), 0)::bigint AS "bytes!"
+         FROM moment_words WHERE moment_id = ANY($1) GROUP BY moment_id"#,
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    let each = rows.into_iter().map(|row| {
+        let count = usize::try_from(row.count).unwrap_or(usize::MAX);
+        (row.moment_id.into(), Spoken { count, bytes: row.bytes })
+    });
+    Ok(each.collect())
+}
+
 /// Takes out what was said about a moment; who said something and when stays.
 pub(super) async fn scrub(conn: &mut PgConnection, id: MomentId) -> Outcome<()> {
     sqlx::query!(

@@ -32,6 +32,9 @@ pub struct MomentBody {
     profile: &'static str,
     /// The eight slots; null for a deliberation, and once the contents are gone.
     binding_moment: Option<Brief>,
+    /// Why the stored slots cannot be read and so are not shown, when that is so; it cannot be answered then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    malformed: Option<String>,
     /// SHA-256 over the canonical slots (RFC 8785): an answer names it.
     envelope_digest: Option<String>,
     /// The same.
@@ -70,8 +73,11 @@ pub struct MomentBody {
     first_viewed_at: Option<WireTime>,
     /// The answer.
     resolution: Option<ResolutionBody>,
-    /// What was said, the earliest first.
-    words: Vec<WordBody>,
+    /// What was said, the earliest first; left out in lists when there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<Vec<WordBody>>,
+    /// How much was said.
+    words_count: usize,
     /// When it came to its end.
     ended_at: Option<WireTime>,
     /// Why it was withdrawn or closed.
@@ -195,6 +201,7 @@ impl MomentBody {
             state: moment.state,
             profile: PROFILE,
             binding_moment: moment.brief,
+            malformed: shown.malformed.clone(),
             envelope_digest: moment.digest.clone(),
             digest: moment.digest,
             decision_class: moment.decision_class,
@@ -218,7 +225,9 @@ impl MomentBody {
             expires_at: moment.expires_at.map(wire),
             first_viewed_at: moment.first_viewed_at.map(wire),
             resolution: moment.resolution.as_ref().map(|settled| ResolutionBody::new(settled, dialect)),
-            words: shown.words.iter().map(|word| WordBody::new(word, dialect)).collect(),
+            words: (shown.words.len() == shown.said)
+                .then(|| shown.words.iter().map(|word| WordBody::new(word, dialect)).collect()),
+            words_count: shown.said,
             ended_at: moment.ended_at.map(wire),
             end_reason: moment.end_reason,
             acknowledged_at: moment.acknowledged_at.map(wire),

@@ -6,6 +6,8 @@ use futures_util::future::join_all;
 use super::{ask, at, dialogue, free_text, option, resolve, told};
 use crate::harness::{Client, Setup, World, json};
 
+const ON_BEHALF: &str = "the person's key on behalf of the agent";
+
 /// Everybody who is not the person who is asked, with every kind of credential.
 async fn everybody_else(world: &World) -> Vec<(&'static str, Client)> {
     let admin = world.admin().await;
@@ -13,7 +15,10 @@ async fn everybody_else(world: &World) -> Vec<(&'static str, Client)> {
     let all = json!({ "act_as": ["*"], "scopes": null });
     let made = admin.post("/principals/agent.mighty/keys", all).await;
     let mighty = made.is(201)["key"].as_str().unwrap().to_owned();
-    let ada_as_agent = world.human("human.ada").await.acting_as("agent.a");
+    world.human("human.ada").await;
+    let both = json!({ "act_as": ["agent.a"], "scopes": null });
+    let made = admin.post("/principals/human.ada/keys", both).await;
+    let ada_as_agent = world.client(made.is(201)["key"].as_str().unwrap()).acting_as("agent.a");
     vec![
         ("the agent's own key", world.agent("agent.a").await),
         ("a service that acts as the person", world.any().acting_as("human.ada")),
@@ -22,7 +27,7 @@ async fn everybody_else(world: &World) -> Vec<(&'static str, Client)> {
         ("an admin that acts as the person", admin.acting_as("human.ada")),
         ("another person", world.human("human.ben").await),
         ("an agent whose key acts as anybody", world.client(&mighty).acting_as("human.ada")),
-        ("the person's key on behalf of the agent", ada_as_agent),
+        (ON_BEHALF, ada_as_agent),
     ]
 }
 
@@ -34,6 +39,10 @@ async fn nobody_answers_in_anothers_place() {
     for (who, client) in everybody_else(&world).await {
         for resolution in [option(0), free_text("mine"), dialogue("mine")] {
             let reply = resolve(&client, &moment, resolution).await;
+            if who == ON_BEHALF {
+                reply.refused(403, "not_the_principal");
+                continue;
+            }
             assert!([403, 404].contains(&reply.status), "{who}: {} {}", reply.status, reply.text);
             if reply.status == 403 && client.headers().iter().any(|(name, _)| name == "x-agent-id") {
                 let code = reply.json()["code"].clone();

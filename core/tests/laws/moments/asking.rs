@@ -1,8 +1,10 @@
 //! How a moment begins: to one person, for a time, with what it needs.
 
 use entente_core::ids::{IntentId, JobId};
-use entente_core::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS};
-use entente_core::moments::{Brief, Circumstances, Hatches, Moment, MomentAsk, MomentState, ValidWhile};
+use entente_core::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENTS_WAITING};
+use entente_core::moments::{
+    Brief, Circumstances, Hatches, Moment, MomentAsk, MomentState, ValidWhile, check_room,
+};
 use entente_core::principals::Kind;
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
@@ -151,4 +153,12 @@ fn a_deliberation_has_no_question_and_no_end() {
     let answer = moment.resolve(&person(ADA), &digest, super::option(0), Circumstances::default(), later(1));
     let message = super::is_refused(answer, Code::MomentNotOpen);
     assert!(message.contains("without a question"), "{message}");
+}
+
+#[test]
+fn only_so_many_wait_for_one_person() {
+    assert_eq!(check_room(MOMENTS_WAITING - 1, "principal_id", ADA), Ok(()));
+    let refusal = check_room(MOMENTS_WAITING, "principal_id", ADA).unwrap_err();
+    assert_eq!((refusal.code, refusal.errors[0].kind.as_str()), (Code::TooLarge, "too_many"));
+    assert!(refusal.message.contains(ADA) && refusal.message.contains("withdraw"), "{}", refusal.message);
 }
