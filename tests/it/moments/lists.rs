@@ -51,6 +51,10 @@ async fn so_many_of_an_agent_wait_for_a_person() {
     agent.post("/moments", question("human.ben")).await.is(201);
     // What takes the place of one is no more than there was.
     resolve(&ada, &first, dialogue("Why only two?")).await.is(200);
+    // The refusal has withdrawn those that asked the same.
+    for _ in 0..49 {
+        agent.post("/moments/deliberations", talk.clone()).await.is(201);
+    }
     let words = format!("{}/words", at(&first));
     agent.post(&words, json!({ "text": "There is a third." })).await.is(200);
     let mut other = question("human.ada");
