@@ -1,6 +1,6 @@
 //! What time does to moments: they lapse, are put before a second person, are withdrawn with their job, and their contents are
-//! taken out; what took the place of a refused question and ended brings that one back. All but the scrub is true for who reads it the instant it is due; here it is written down and told. Nothing is
-//! ever approved by time.
+//! taken out; what took the place of a refused question and ended brings that one back. All but the scrub is true for who
+//! reads it the instant it is due; here it is written down and told. Nothing is ever approved by time.
 
 use entente_core::clock::Timestamp;
 use entente_core::events::Kind;

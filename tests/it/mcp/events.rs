@@ -156,6 +156,8 @@ async fn who_has_no_place_to_wait_asks_nobody() {
     let until = Instant::now() + Duration::from_secs(15);
     while mcp.call("wait_for_events", json!({ "timeout_s": 0 })).await["isError"] != true {
         assert!(Instant::now() < until, "the place was never taken");
+        // The other one is let in between: in step, each would find the other's call.
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     mcp.refused("ask_principal", ask, "too_many_streams").await;
     assert_eq!(ada.get("/moments/inbox").await.ok()["moments"], json!([]));
