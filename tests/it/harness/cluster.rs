@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
+use std::thread::JoinHandle;
 
 use entente::db::{migrate, pool, private::Private};
 use sqlx::postgres::PgConnectOptions;
@@ -21,6 +22,8 @@ pub struct Cluster {
     next: AtomicU32,
     /// Takes the names of databases that nobody needs any more.
     over: mpsc::Sender<String>,
+    /// Removes them.
+    tidying: JoinHandle<()>,
 }
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
@@ -35,7 +38,7 @@ struct Own(Vec<String>);
 impl Drop for Own {
     fn drop(&mut self) {
         let over = CLUSTER.get().map(|cluster| &cluster.over);
-        // Who would take them is gone only when all is over.
+        // Whether somebody still takes them is looked at by whoever wants the next one.
         self.0.drain(..).for_each(|name| drop(over.map(|over| over.send(name))));
     }
 }
@@ -80,8 +83,8 @@ impl Cluster {
         template.close().await;
         let (over, names) = mpsc::channel();
         let options = private.options();
-        std::thread::spawn(move || tidy(&options, &names));
-        Self { private, next: AtomicU32::new(0), over }
+        let tidying = std::thread::spawn(move || tidy(&options, &names));
+        Self { private, next: AtomicU32::new(0), over, tidying }
     }
 
     /// How to connect to a database.
@@ -97,6 +100,7 @@ impl Cluster {
 
     /// A database of the test's own, which is removed when the test's thread ends.
     pub async fn fresh_database(&self) -> String {
+        assert!(!self.tidying.is_finished(), "databases are no longer removed; the output says why");
         let name = format!("test_{}", self.next.fetch_add(1, Ordering::Relaxed));
         let mut connection = self.private.options().connect().await.unwrap();
         // Two copies of one template at once may disturb each other; PostgreSQL says so, and one tries again.
