@@ -50,7 +50,7 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         return Err(unauthenticated().into());
     }
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
-    ctx.grants.remember(digest, &grant);
+    let grant = ctx.grants.remember(digest, grant);
     if ctx.grants.seen() != seen {
         // Keys changed while this one was verified, perhaps this one, and it was not remembered yet when the changed
         // ones were forgotten.
@@ -86,8 +86,7 @@ pub(crate) async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Gra
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     // Remembered under what nobody can present, so that a revocation reaches it.
     let nobodys = [ctx.chance.bits(), ctx.chance.bits()].map(u128::to_be_bytes).concat();
-    ctx.grants.remember(sha256(nobodys), &grant);
-    Ok(Some(grant))
+    Ok(Some(ctx.grants.remember(sha256(nobodys), grant)))
 }
 
 /// The grant of a signed token that is not presented, by when it ends.

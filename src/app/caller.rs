@@ -162,30 +162,24 @@ impl Grants {
         }
     }
 
-    /// Remembers a verified key.
-    pub fn remember(&self, presented: Digest, grant: &Arc<Grant>) {
-        self.insert(presented, Remembered::Verified(Arc::clone(grant)));
+    /// Remembers a verified key; the grant that counts. Of two first requests that verify a key at once both get the same
+    /// one: another would have places and a rate of its own, and no revocation would reach it.
+    pub fn remember(&self, presented: Digest, grant: Arc<Grant>) -> Arc<Grant> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Remembered::Verified(there)) = known.get(&presented) {
+            if there.changed_seq >= grant.changed_seq {
+                return Arc::clone(there);
+            }
+            there.void.cancel();
+        }
+        insert(&mut known, presented, Remembered::Verified(Arc::clone(&grant)));
+        grant
     }
 
     /// Remembers that a key opened nothing.
     pub fn refuse(&self, presented: Digest) {
-        self.insert(presented, Remembered::Refused(Instant::now()));
-    }
-
-    fn insert(&self, presented: Digest, what: Remembered) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.retain(|_, what| matches!(what, Remembered::Verified(_)));
-        }
-        if known.len() >= REMEMBERED {
-            // More keys in use than can be remembered: begin anew rather than grow without bound. Those that an open
-            // stream or a request holds stay, so that a revocation still reaches their holders; connections bound their
-            // number.
-            known.retain(
-                |_, what| matches!(what, Remembered::Verified(grant) if Arc::strong_count(grant) > 1),
-            );
-        }
-        known.insert(presented, what);
+        insert(&mut known, presented, Remembered::Refused(Instant::now()));
     }
 
     /// Forgets keys that have changed since they were verified, by their public ids; whoever still holds one of them
@@ -225,6 +219,18 @@ impl Grants {
         });
         uses.collect()
     }
+}
+
+fn insert(known: &mut HashMap<Digest, Remembered>, presented: Digest, what: Remembered) {
+    if known.len() >= REMEMBERED {
+        known.retain(|_, what| matches!(what, Remembered::Verified(_)));
+    }
+    if known.len() >= REMEMBERED {
+        // More keys in use than can be remembered: begin anew rather than grow without bound. Those that an open stream or
+        // a request holds stay, so that a revocation still reaches their holders; connections bound their number.
+        known.retain(|_, what| matches!(what, Remembered::Verified(grant) if Arc::strong_count(grant) > 1));
+    }
+    known.insert(presented, what);
 }
 
 /// Who asks.

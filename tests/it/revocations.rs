@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use entente::app::{Grant, Grants};
 use entente_core::canonical::sha256;
-use entente_core::clock::parse;
+use entente_core::clock::{Timestamp, parse};
 use entente_core::ids::KeyId;
 use entente_core::keys::{KeyAsk, create};
 use entente_core::principals::Kind;
@@ -85,24 +85,37 @@ async fn another_server_hears_of_a_revocation() {
     world.end().await;
 }
 
+/// A grant for a key of this public id, which knows of the key's changes up to this one.
+fn grant(name: &str, change: i64, now: Timestamp) -> Arc<Grant> {
+    let id = KeyId::from(uuid::Uuid::nil());
+    let key = create(KeyAsk::default(), name.to_owned(), "agent.ada", "agent.ada", id, now).unwrap();
+    Arc::new(Grant::new(key, Kind::Agent, change))
+}
+
 #[test]
 fn who_still_holds_a_forgotten_key_finds_it_void() {
     let now = parse("2026-11-21T08:00:00Z").unwrap();
-    let grant = |name: String| {
-        let id = KeyId::from(uuid::Uuid::nil());
-        let key = create(KeyAsk::default(), name, "agent.ada", "agent.ada", id, now).unwrap();
-        Arc::new(Grant::new(key, Kind::Agent, 1))
-    };
     let grants = Grants::default();
-    let held = grant("held".to_owned());
-    grants.remember(sha256("held"), &held);
+    let held = grants.remember(sha256("held"), grant("held", 1, now));
     // More keys than a server remembers: those that nobody holds make room.
     for n in 0..20_001 {
-        grants.remember(sha256(format!("{n}")), &grant(format!("{n}")));
+        grants.remember(sha256(format!("{n}")), grant(&format!("{n}"), 1, now));
     }
     assert!(held.in_force(now));
     grants.forget(&HashMap::from([("held".to_owned(), 1)]));
     assert!(held.in_force(now), "that change it knew of");
     grants.forget(&HashMap::from([("held".to_owned(), 2)]));
     assert!(!held.in_force(now), "an open stream would go on with a revoked key");
+}
+
+#[test]
+fn a_key_that_is_verified_twice_at_once_is_known_once() {
+    let now = parse("2026-11-21T08:00:00Z").unwrap();
+    let grants = Grants::default();
+    let verified = |change| grants.remember(sha256("a key"), grant("a key", change, now));
+    let (first, second) = (verified(1), verified(1));
+    assert!(Arc::ptr_eq(&first, &second), "a revocation would reach one of the two");
+    let newer = verified(2);
+    assert!(newer.in_force(now) && !first.in_force(now), "the key was changed in between");
+    assert!(Arc::ptr_eq(&newer, &verified(1)), "what was read first came last");
 }
