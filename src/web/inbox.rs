@@ -6,7 +6,7 @@ use actix_web::web;
 use askama::Template;
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, MomentId};
-use entente_core::moments::{Brief, Level, MomentState, ResolutionKind, Settled, WordKind};
+use entente_core::moments::{Brief, Hatches, Level, MomentState, ResolutionKind, Settled, WordKind};
 use entente_core::refusal::Refusal;
 
 use super::guard::{Shown as Answer, Turned, Visitor};
@@ -125,8 +125,10 @@ struct MomentPage {
     digest: String,
     /// What went wrong with what was done last.
     complaint: Option<String>,
-    /// What was written then, so that it is not lost.
+    /// What was written then, so that it is not lost: for the forms that take it.
     draft: Draft,
+    /// What was written and no form takes any more.
+    unsent: Vec<String>,
     open: bool,
     deliberating: bool,
     mine: bool,
@@ -153,6 +155,22 @@ pub struct Draft {
     pub objection: String,
     /// A request for detail, or a reply.
     pub text: String,
+}
+
+impl Draft {
+    /// What no form takes: the hatches of a question that waits for the visitor take some, a talk that does takes a reply.
+    fn unsent(&self, hatches: Option<Hatches>, talk: bool) -> Vec<String> {
+        let texts = [
+            (&self.answer, hatches.is_some_and(|hatches| hatches.free_text)),
+            (&self.objection, hatches.is_some_and(|hatches| hatches.dialogue)),
+            (&self.text, hatches.is_some() || talk),
+        ];
+        texts
+            .into_iter()
+            .filter(|(text, taken)| !taken && !text.is_empty())
+            .map(|(text, _)| text.clone())
+            .collect()
+    }
 }
 
 struct WordRow {
@@ -204,7 +222,10 @@ fn written(
 ) -> MomentPage {
     let card = card(&shown, now);
     let Shown { moment, lints, words, around, role, malformed, .. } = shown;
+    let mine = role == Role::Principal;
     let open = moment.state == MomentState::Open && moment.brief.is_some();
+    let deliberating = moment.state == MomentState::Deliberating;
+    let hatches = moment.brief.as_ref().filter(|_| open && mine).map(|brief| brief.question.hatches);
     let answered = moment.resolution.as_ref().map(|one| Answered {
         short: told(one, moment.brief.as_ref()),
         text: one.answer.clone().or_else(|| one.objection.clone()),
@@ -219,10 +240,11 @@ fn written(
         shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).at(path).live(live),
         digest: moment.digest.clone().unwrap_or_default(),
         complaint,
+        unsent: draft.unsent(hatches, deliberating && mine),
         draft,
         open,
-        deliberating: moment.state == MomentState::Deliberating,
-        mine: role == Role::Principal,
+        deliberating,
+        mine,
         malformed,
         fallback: moment.fallback_text.clone(),
         objection_response: moment.objection_response.clone(),

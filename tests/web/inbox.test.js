@@ -175,6 +175,10 @@ test("what is answered in one window is answered in the other, at once", async (
   await other.getByRole("heading", { name: "Answered" }).waitFor({ timeout: 3000 });
   assert.equal(await other.locator("textarea").count(), 0);
   assert.match(await other.getByRole("status").innerText(), /human\.ada answered/);
+  const unsent = other.getByRole("region", { name: "What you wrote was not sent:" });
+  assert.match(await unsent.innerText(), /I was about to say/);
+  await other.reload();
+  assert.match(await unsent.innerText(), /I was about to say/, "nor is it lost when the page is loaded anew");
   await until(async () => (await card.count()) === 0, "the card is gone from the list");
   assert.deepEqual([...one.faults, ...other.faults, ...list.faults], []);
 });
@@ -195,7 +199,43 @@ test("it all works without JavaScript, and who is too late is told who was first
   await late.getByRole("button", { name: "Answer in these words" }).click();
   const alert = await late.getByRole("alert").innerText();
   assert.match(alert, /human\.ada/);
+  assert.match(await late.getByRole("region", { name: "What you wrote was not sent:" }).innerText(), /Tomorrow at noon\./);
   assert.equal((await stateOf(moment)).resolution.kind, "option");
+});
+
+test("whatever is written when nobody takes it any more is given back", async () => {
+  const moment = await ask();
+  const ways = [["Ask for detail on any item.", "What would you like to know more about?", "Ask for detail"],
+    ["Answer in your own words", "The question is right, the answer is another", "Answer in these words"],
+    ["Wrong question, let us talk", "What is wrong with the question?", "Refuse the question"]];
+  const pages = [];
+  for (const [opens, label] of ways) {
+    const page = await windowOf(server, "human.ada", { javaScriptEnabled: false });
+    await page.goto(`${server.url}/inbox/${idOf(moment)}`);
+    await page.getByText(opens).click();
+    await page.getByLabel(label).fill(`Too late:\n${label}`);
+    pages.push(page);
+  }
+  const live = await windowOf(server, "human.ada");
+  await live.goto(`${server.url}/inbox/${idOf(moment)}`);
+  await live.locator("body[data-following]").waitFor();
+  await live.getByText(ways[0][0]).click();
+  await live.getByLabel(ways[0][1]).fill("Who asked for it?");
+  // What is asked for while a question stands may as well be said while it is talked about.
+  await server.ada.post(`/moments/${idOf(moment)}/resolution`, { envelope_digest: moment.envelope_digest, resolution: { kind: "dialogue", objection: "Not this." } });
+  const reply = live.getByLabel("Your reply");
+  await reply.waitFor();
+  assert.equal(await reply.inputValue(), "Who asked for it?");
+  await server.ada.post(`/moments/${idOf(moment)}/close`);
+  const unsent = (page) => page.getByRole("region", { name: "What you wrote was not sent:" }).locator("p").allTextContents();
+  await live.getByRole("heading", { name: "What you wrote was not sent:" }).waitFor();
+  assert.deepEqual(await unsent(live), ["Who asked for it?"]);
+  for (const [at, page] of pages.entries()) {
+    await page.getByRole("button", { name: ways[at][2] }).click();
+    await page.getByRole("alert").waitFor();
+    assert.deepEqual(await unsent(page), [`Too late:\n${ways[at][1]}`]);
+  }
+  assert.deepEqual(live.faults, []);
 });
 
 test("forty findings and every other slot stand there as written, also without style and on a phone", async () => {
