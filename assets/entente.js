@@ -126,7 +126,9 @@ function swap(fresh) {
   // Somebody may have logged in anew in another window: then also what is being written goes by that login.
   const token = fresh.querySelector("input[name=token]")?.value;
   if (token) for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
+  // What is around a part comes before it: a part within one that somebody is at work in is renewed by itself.
   for (const part of parts()) {
+    if (!part.isConnected) continue;
     const next = fresh.getElementById(part.id);
     if (next) renew(part, next); else part.remove();
   }

@@ -150,7 +150,11 @@ test("asking for detail resolves nothing", async () => {
   await page.locator("body[data-following]").waitFor();
   await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Carol, until Wednesday." });
   await page.getByText("Carol, until Wednesday.").waitFor();
+  // Also who has chosen already hears what is said afterwards, and the choice stays.
   await page.getByLabel("Skip 1.4").check();
+  await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Dave could stand in for her." });
+  await page.getByText("Dave could stand in for her.").waitFor();
+  assert.equal(await page.getByLabel("Skip 1.4").isChecked(), true);
   await page.getByRole("button", { name: "Commit to this" }).click();
   await page.getByRole("heading", { name: "Answered" }).waitFor();
   assert.deepEqual(page.faults, []);
