@@ -273,7 +273,29 @@ function reveal(id) {
   return true;
 }
 
+// Who dictates, or types by other means, may not want them (WCAG 2.1.4); this browser remembers it.
+const KEYS = "keys";
+const wanted = document.getElementById("keys-on");
+let keys = true;
+
+function turn(on) {
+  keys = on;
+  if (wanted) wanted.checked = on;
+  document.body.classList.toggle("keyless", !on);
+}
+
+try { turn(localStorage.getItem(KEYS) !== "off"); } catch { /* A browser that keeps nothing. */ }
+addEventListener("storage", (event) => { if (event.key === KEYS) turn(event.newValue !== "off"); });
+if (wanted) {
+  wanted.parentElement.hidden = false;
+  wanted.addEventListener("change", () => {
+    turn(wanted.checked);
+    try { localStorage.setItem(KEYS, keys ? "on" : "off"); } catch { /* As above. */ }
+  });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (!keys) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
   if (target instanceof Element && target.matches("textarea, input:not([type=radio]), select")) {

@@ -101,6 +101,34 @@ test("the keyboard alone is enough, for an option and for one's own words", asyn
   assert.deepEqual(page.faults, []);
 });
 
+test("who does not want the keys turns them off", async () => {
+  const moment = await ask();
+  const page = await windowOf(server, "human.ada");
+  await page.goto(`${server.url}/inbox/${idOf(moment)}`);
+  const hint = page.locator(".option kbd").first();
+  assert.equal(await hint.isVisible(), true);
+  await page.keyboard.press("?");
+  await page.getByLabel("Keys are on").uncheck();
+  const nothing = async () => {
+    for (const key of ["2", "t", "d", "j", "u", "?"]) await page.keyboard.press(key);
+    assert.equal(await page.locator("input[type=radio]:checked").count(), 0);
+    assert.equal(await page.locator("textarea:visible").count(), 0);
+    assert.equal(new URL(page.url()).pathname, `/inbox/${idOf(moment)}`);
+    assert.equal(await hint.isVisible(), false);
+  };
+  await page.getByRole("heading", { level: 1 }).click();
+  await nothing();
+  await page.reload();
+  await nothing();
+  await page.locator("#keys summary").click();
+  await page.getByLabel("Keys are on").check();
+  await page.getByRole("heading", { level: 1 }).click();
+  await page.keyboard.press("2");
+  assert.equal(await page.getByLabel("Wait a day").isChecked(), true);
+  await server.release.post(`/moments/${idOf(moment)}/withdraw`, { reason: "No longer needed." });
+  assert.deepEqual(page.faults, []);
+});
+
 test("the question itself is refused, talked about, and asked anew", async () => {
   const agent = server.data;
   const moment = await agent.post("/moments", question());
