@@ -199,6 +199,7 @@ test("what is answered in one window is answered in the other, at once", async (
     await page.goto(`${server.url}/inbox/${idOf(moment)}`);
     await page.locator("body[data-following]").waitFor();
   }
+  assert.deepEqual([await other.getByRole("status").count(), await other.getByRole("status").innerText()], [1, ""]);
   // Even half-way through an answer.
   await other.keyboard.press("t");
   await other.keyboard.type("I was about to say");
