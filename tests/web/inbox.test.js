@@ -60,6 +60,7 @@ test("a question appears by itself and is resolved by an option", async () => {
   await page.waitForURL(`**/inbox/${idOf(moment)}`);
   assert.equal(await page.locator("input[type=radio]:checked").count(), 0, "nothing is preselected");
   assert.equal(await page.getByText("(recommended)").count(), 1);
+  assert.equal(await page.locator("[data-slot=label]").first().evaluate((one) => getComputedStyle(one).unicodeBidi), "isolate");
   await until(async () => (await stateOf(moment)).first_viewed_at, "that it was seen is known");
   await page.getByLabel("Wait a day").check();
   await page.getByRole("button", { name: "Commit to this" }).click();
