@@ -56,8 +56,12 @@ test("a question appears by itself and is resolved by an option", async () => {
   const page = await windowOf(server, "human.ada");
   await page.locator("body[data-following]").waitFor();
   const moment = await ask({ expires_in: 1800 });
-  await page.locator(".ask").getByRole("link", { name: "Ship release 1.4 today, behind the feature flag." }).click();
+  const card = page.locator(".ask").filter({ has: page.getByRole("link", { name: "Ship release 1.4 today, behind the feature flag." }) });
+  await card.waitFor();
+  assert.equal(await card.locator(".pill").getByText("release", { exact: true }).count(), 1, "its class stands on the card");
+  await card.getByRole("link").click();
   await page.waitForURL(`**/inbox/${idOf(moment)}`);
+  assert.equal(await page.locator("#moment .pill").getByText("release", { exact: true }).count(), 1, "and on its page");
   assert.equal(await page.locator("input[type=radio]:checked").count(), 0, "nothing is preselected");
   assert.equal(await page.getByText("(recommended)").count(), 1);
   assert.equal(await page.locator("[data-slot=label]").first().evaluate((one) => getComputedStyle(one).unicodeBidi), "isolate");
