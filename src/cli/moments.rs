@@ -328,7 +328,7 @@ fn conventional(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     let texts: Vec<&str> = blocks.filter_map(|block| block["text"].as_str()).collect();
     if texts.is_empty() {
-        return format!("{result}\n");
+        return plain(&result.to_string()) + "\n";
     }
     texts.iter().flat_map(|text| text.lines()).fold(String::new(), |all, line| all + &plain(line) + "\n")
 }

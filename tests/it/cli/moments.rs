@@ -106,5 +106,8 @@ async fn the_question_in_a_tools_result_is_shown_announced_or_not() {
     }
     let plain = render(json!({ "content": content })).await;
     assert_eq!((text(&plain).lines().count(), complaint(&plain).as_str()), (1, ""));
+    // Also as JSON nothing moves the screen.
+    let json = render(json!({ "note": "\u{7f}\u{9b}2J\u{202e}\n\u{1b}c" })).await;
+    assert_eq!(text(&json), "{\"note\":\"\\u{7f}\\u{9b}2J\\u{202e}\\n\\u001bc\"}\n");
     world.end().await;
 }
