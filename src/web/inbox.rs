@@ -14,12 +14,15 @@ use super::page;
 use super::shell::{Place, Shell};
 use super::words::When;
 use crate::app::moments::{self, Filter, Role, Shown};
+use crate::app::{Caller, Ctx, Outcome};
 use crate::http::Doors;
 
 /// Questions that are listed of those that wait: the most urgent; others come up as these are decided.
 const WAITING: u32 = 100;
 /// Questions of the past that are listed.
-const PAST: u32 = 12;
+const PAST: usize = 12;
+/// How many are looked through for them at first, and then again and again: most have few that are open.
+const LOOK: [u32; 4] = [36, 100, 100, 100];
 /// Seconds before a deadline from which on it is close.
 const CLOSE: i64 = 3_600;
 
@@ -103,17 +106,32 @@ async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
     let (ctx, caller) = (&doors.ctx, &visitor.caller);
     let now = ctx.now();
     let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
-    let filter = Filter { principal: Some(caller.agent.clone()), limit: PAST * 3, ..Filter::default() };
-    let (latest, _) = moments::list(ctx, caller, &filter).await?;
-    let past = latest.iter().filter(|one| one.moment.state.is_terminal()).take(PAST as usize);
+    let past = past(ctx, caller).await?;
     let cards: Vec<Card> = waiting.iter().map(|one| card(one, now)).collect();
     let title = if cards.is_empty() { "Inbox".to_owned() } else { format!("({}) Inbox", cards.len()) };
     let shell = Shell::of(&visitor, title, Place::Inbox).live("/inbox/stream");
-    let past = past.map(|one| card(one, now)).collect();
+    let past = past.iter().map(|one| card(one, now)).collect();
     Ok(page(
         StatusCode::OK,
         &InboxPage { shell, who: caller.agent.clone(), cards, more: next.is_some(), past },
     ))
+}
+
+/// The latest that are over. Those that are open stand among them, and may be many.
+async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Shown>> {
+    let mut filter = Filter { principal: Some(caller.agent.clone()), ..Filter::default() };
+    let mut past = Vec::new();
+    for limit in LOOK {
+        filter.limit = limit;
+        let (latest, next) = moments::list(ctx, caller, &filter).await?;
+        past.extend(latest.into_iter().filter(|one| one.moment.state.is_terminal()));
+        filter.before = next;
+        if past.len() >= PAST || next.is_none() {
+            break;
+        }
+    }
+    past.truncate(PAST);
+    Ok(past)
 }
 
 #[derive(Template)]
