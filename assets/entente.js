@@ -49,13 +49,52 @@ function refocus(part, next, focused) {
   found?.focus({ preventScroll: true });
 }
 
+/** What is said in a part, the words in it; what stands there only so that it is not lost has not been said. */
+const spoken = (part) => new Set([...part.querySelectorAll(".written")]
+  .filter((one) => !one.closest("[data-kept]")).map((one) => one.textContent.trim()));
+
+/** Shows what was written and no form takes any more. */
+function giveBack(part, texts) {
+  if (texts.length === 0) return;
+  const make = (name, more) => Object.assign(document.createElement(name), more);
+  let block = part.querySelector(":scope > .unsent");
+  if (!block) {
+    block = make("section", { className: "note unsent" });
+    block.setAttribute("aria-labelledby", "unsent-h");
+    block.dataset.kept = "";
+    block.append(make("h2", { id: "unsent-h", textContent: "What you wrote was not sent:" }));
+    const alert = part.querySelector(":scope > .alert");
+    if (alert) alert.after(block); else part.prepend(block);
+  }
+  const there = new Set([...block.querySelectorAll(".written")].map((one) => one.textContent.trim()));
+  for (const text of texts) {
+    if (!there.has(text.trim())) block.append(make("p", { className: "written", textContent: text }));
+  }
+}
+
+/** Writes a text into the field that takes it; whether there is one. */
+function fill(field, text) {
+  if (!field) return false;
+  if (field.value.trim() === "") field.value = text;
+  field.closest("details")?.setAttribute("open", "");
+  return true;
+}
+
+/** Takes what is half written along into what comes in the place of a part; what has no field there any more. */
+function carry(part, next) {
+  const heard = spoken(next);
+  const texts = [...part.querySelectorAll("textarea")].filter((field) => field.value.trim() !== "" && !heard.has(field.value.trim()));
+  return texts.filter((from) => !fill([...next.querySelectorAll("textarea")].find((one) => one.name === from.name), from.value))
+    .map((from) => from.value);
+}
+
 /** Puts what is true now in the place of one part. */
 function renew(part, next) {
-  // What somebody has opened stays open, and why their answer was refused stays there to be read.
+  // What somebody has opened stays open, and why their answer was refused stays there to be read, with what it was.
   const open = [...part.querySelectorAll("details")].map((one) => one.open);
   next.querySelectorAll("details").forEach((one, at) => { one.open = open[at] || one.open; });
-  const refused = part.querySelector(":scope > [data-kept]");
-  if (refused && !next.querySelector(":scope > [data-kept]")) next.prepend(refused.cloneNode(true));
+  const kept = [...part.querySelectorAll(":scope > [data-kept]")];
+  if (!next.querySelector(":scope > [data-kept]")) next.prepend(...kept.map((one) => one.cloneNode(true)));
   if (ageless(part) === ageless(next)) {
     const ages = [...next.querySelectorAll(AGES)];
     part.querySelectorAll(AGES).forEach((one, at) => {
@@ -66,12 +105,14 @@ function renew(part, next) {
   // What somebody is answering is only taken away when it was answered elsewhere.
   const moved = part.dataset.state !== next.dataset.state;
   if (busy(part) && !moved) return;
+  const lost = carry(part, next);
+  giveBack(next, lost);
   const places = [...part.querySelectorAll(".scroll")].map((list) => list.scrollTop);
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
   part.replaceWith(document.adoptNode(next));
   next.querySelectorAll(".scroll").forEach((list, at) => { list.scrollTop = places[at] || 0; });
   if (focused) refocus(part, next, focused);
-  if (moved && next.dataset.said) say(next.dataset.said);
+  if (moved && next.dataset.said) say(next.dataset.said + (lost.length > 0 ? " What you wrote was not sent." : ""));
 }
 
 /** Puts what is true now in the place of what was. */
@@ -85,7 +126,9 @@ function swap(fresh) {
   // Somebody may have logged in anew in another window: then also what is being written goes by that login.
   const token = fresh.querySelector("input[name=token]")?.value;
   if (token) for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
+  // What is around a part comes before it: a part within one that somebody is at work in is renewed by itself.
   for (const part of parts()) {
+    if (!part.isConnected) continue;
     const next = fresh.getElementById(part.id);
     if (next) renew(part, next); else part.remove();
   }
@@ -179,23 +222,29 @@ const DRAFT = "draft ";
 const draft = page && who ? `${DRAFT}${who} ${page}` : null;
 const fields = () => [...document.querySelectorAll("main textarea[name]")];
 
-function keep() {
-  const texts = fields().filter((field) => field.value.trim() !== "").map((field) => [field.name, field.value]);
+function store(texts) {
   if (texts.length === 0) sessionStorage.removeItem(draft);
   else sessionStorage.setItem(draft, JSON.stringify(Object.fromEntries(texts)));
 }
 
+const stored = () => Object.entries(JSON.parse(sessionStorage.getItem(draft) ?? "{}"));
+
+function keep() {
+  const all = fields();
+  // What has no field any more is nowhere else.
+  const rest = stored().filter(([name]) => !all.some((field) => field.name === name));
+  const texts = all.filter((field) => field.value.trim() !== "").map((field) => [field.name, field.value]);
+  store([...rest, ...texts]);
+}
+
 if (draft) {
   try {
-    const texts = JSON.parse(sessionStorage.getItem(draft) ?? "{}");
-    // What the page shows has been said.
-    const shown = new Set([...document.querySelectorAll("#moment .written")].map((one) => one.textContent.trim()));
-    for (const field of fields()) {
-      const text = texts[field.name];
-      if (!text || field.value !== "" || shown.has(text.trim())) continue;
-      field.value = text;
-      field.closest("details")?.setAttribute("open", "");
-    }
+    const moment = document.getElementById("moment");
+    const heard = spoken(moment);
+    const texts = stored().filter(([, text]) => !heard.has(text.trim()));
+    const lost = texts.filter(([name, text]) => !fill(fields().find((field) => field.name === name), text));
+    giveBack(moment, lost.map(([, text]) => text));
+    store(texts);
     keep();
     document.addEventListener("input", keep);
     document.querySelector("form[action='/logout']")?.addEventListener("submit", () => {
@@ -224,7 +273,29 @@ function reveal(id) {
   return true;
 }
 
+// Who dictates, or types by other means, may not want them (WCAG 2.1.4); this browser remembers it.
+const KEYS = "keys";
+const wanted = document.getElementById("keys-on");
+let keys = true;
+
+function turn(on) {
+  keys = on;
+  if (wanted) wanted.checked = on;
+  document.body.classList.toggle("keyless", !on);
+}
+
+try { turn(localStorage.getItem(KEYS) !== "off"); } catch { /* A browser that keeps nothing. */ }
+addEventListener("storage", (event) => { if (event.key === KEYS) turn(event.newValue !== "off"); });
+if (wanted) {
+  wanted.parentElement.hidden = false;
+  wanted.addEventListener("change", () => {
+    turn(wanted.checked);
+    try { localStorage.setItem(KEYS, keys ? "on" : "off"); } catch { /* As above. */ }
+  });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (!keys) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
   if (target instanceof Element && target.matches("textarea, input:not([type=radio]), select")) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh machine lacks to build, run and test: a C compiler, PostgreSQL's programs, the Python clients, and a
 # browser with what drives it. Of Node.js any version with npm will do: the tests bring their own, from npm, in node_modules.
-# With `run` as its argument it leaves the browser out.
+# With `run` as its argument it leaves out what only the tests need: Python and the browser.
 # Does nothing, quickly, when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,8 +27,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 packages=()
 has_postgres || packages+=(postgresql postgresql-contrib)
 command -v cc >/dev/null || packages+=(build-essential)
-python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
 if [ "${1:-}" != run ]; then
+  python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
   has_browser || packages+=(chromium)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
@@ -43,13 +43,16 @@ if [ ${#packages[@]} -gt 0 ]; then
     as_root apt-get update -qq
     DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   elif command -v brew >/dev/null; then
-    brew install postgresql@17 python3 node
+    brew install postgresql@17
+    [ "${1:-}" = run ] || brew install python3 node
     has_browser || [ "${1:-}" = run ] || brew install --cask google-chrome
   else
-    echo "cannot install them here; install PostgreSQL 15 or newer, a C compiler, Python 3, Node.js with npm and Chromium yourself" >&2
+    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also Python 3, Node.js with npm and Chromium" >&2
     exit 1
   fi
 fi
+
+[ "${1:-}" != run ] || exit 0
 
 stamp=.venv/.installed
 if [ ! -e "$stamp" ] || [ tests/clients/requirements.txt -nt "$stamp" ]; then
@@ -59,7 +62,6 @@ if [ ! -e "$stamp" ] || [ tests/clients/requirements.txt -nt "$stamp" ]; then
   touch "$stamp"
 fi
 
-[ "${1:-}" != run ] || exit 0
 stamp=tests/web/node_modules/.installed
 if [ ! -e "$stamp" ] || [ tests/web/package-lock.json -nt "$stamp" ]; then
   echo "installing what drives the browser into tests/web/node_modules"

@@ -141,20 +141,27 @@ impl Desk {
         }
         // What was typed before it was shown is no answer to it.
         self.terminal.forget()?;
+        let mut asked = false;
         loop {
             if !waits(&moment) {
                 return Ok(Next::Go);
             }
-            self.terminal.prompt(&choices(&moment))?;
+            if !asked {
+                self.terminal.prompt(&choices(&moment))?;
+            }
             let line = tokio::select! {
                 line = self.terminal.line() => line?,
                 news = news(&self.api, &moment) => {
-                    tell(&moment, &news)?;
+                    // What changes nothing for the person does not take away what is half typed.
+                    asked = !tell(&moment, &news)?;
                     moment = news;
-                    self.terminal.forget()?;
+                    if !asked {
+                        self.terminal.forget()?;
+                    }
                     continue;
                 }
             };
+            asked = false;
             let Some(line) = line else { return Ok(Next::Quit) };
             match line.trim() {
                 "" => {}
@@ -318,14 +325,20 @@ async fn news(api: &Api, moment: &Value) -> Value {
     }
 }
 
-/// Says what has changed while one was thinking.
-fn tell(before: &Value, now: &Value) -> Done {
+/// Says what has changed while one was thinking; whether anything has that is to be said.
+fn tell(before: &Value, now: &Value) -> Result<bool, Failure> {
     let heard = before["words"].as_array().map_or(0, Vec::len);
     let words = said(now, heard);
-    if words.is_empty() && waits(now) {
-        return Ok(());
+    let moved = before["state"] != now["state"];
+    if words.is_empty() && !moved {
+        return Ok(false);
     }
     say("")?;
     words.iter().try_for_each(|line| say(line))?;
-    if waits(now) { Ok(()) } else { say(&format!("It needs no answer any more: {}", outcome(now))) }
+    match (waits(now), moved) {
+        (false, _) => say(&format!("It needs no answer any more: {}", outcome(now)))?,
+        (true, true) => say(&outcome(now))?,
+        (true, false) => {}
+    }
+    Ok(true)
 }

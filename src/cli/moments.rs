@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use entente_core::canonical::Unambiguous;
 use entente_core::clock::{Clock as _, Timestamp};
 use entente_core::moments::text::{Shown, due, plain, text};
 use entente_core::moments::{Brief, Malformed};
@@ -127,7 +128,7 @@ impl Moments {
                 }
                 print(&remote, &found)
             }
-            Verb::Render { file } => render(&read(&file)?),
+            Verb::Render { file } => render(&file),
         }
     }
 }
@@ -156,17 +157,22 @@ pub(super) async fn news(api: &Api, moment: &Value) -> Result<Value, Failure> {
     }
 }
 
-/// JSON from a file, or from standard input.
+/// What is in a file, or on standard input.
+fn contents(file: &str) -> Result<String, super::Failure> {
+    if file != "-" {
+        return Ok(fs::read_to_string(file).map_err(|e| format!("{file} cannot be read: {e}"))?);
+    }
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A question to be asked. One that has a member twice is another to every reader, and the server sees only what is sent on.
 fn read(file: &str) -> Result<Value, super::Failure> {
-    let text = match file {
-        "-" => {
-            let mut text = String::new();
-            io::stdin().lock().read_to_string(&mut text)?;
-            text
-        }
-        file => fs::read_to_string(file).map_err(|e| format!("{file} cannot be read: {e}"))?,
-    };
-    Ok(serde_json::from_str(&text).map_err(|e| format!("what is in {file} is no JSON: {e}"))?)
+    let read = serde_json::from_str(&contents(file)?);
+    let Unambiguous(value) =
+        read.map_err(|e| format!("what is in {file} is not JSON: {}", plain(&e.to_string())))?;
+    Ok(value)
 }
 
 fn print(remote: &Remote, moment: &Value) -> Done {
@@ -297,11 +303,17 @@ pub(super) fn outcome(moment: &Value) -> String {
 
 /// Shows what a tool said: the question that its result carries, announced or not, whole; else what it says in other ways
 /// (binding moment §7.2, §8.3).
-fn render(result: &Value) -> Done {
+fn render(file: &str) -> Done {
+    let given = contents(file)?;
+    let broken = |e: serde_json::Error| format!("what is in {file} is not JSON: {}", plain(&e.to_string()));
+    let result: Value = serde_json::from_str(&given).map_err(broken)?;
+    // With a member that is there twice, nobody knows which question this is.
+    let twice = serde_json::from_str::<Unambiguous>(&given).err();
+    let twice = twice.map(|e| Malformed(plain(&format!("the result is not JSON that all read alike: {e}"))));
     let carried = [&result["binding_moment"], &result["structuredContent"]["binding_moment"]];
     let mut shown = None;
     if let Some(slots) = carried.into_iter().find(|slots| !slots.is_null()) {
-        match Brief::received(slots) {
+        match twice.map_or_else(|| Brief::received(slots), Err) {
             Ok(brief) => {
                 let id = result["structuredContent"]["moment_id"].as_str().and_then(|id| id.parse().ok());
                 let now = SystemClock.now();
@@ -318,7 +330,7 @@ fn render(result: &Value) -> Done {
             Err(fault) => diagnose(Some(&fault)),
         }
     }
-    let shown = shown.unwrap_or_else(|| conventional(result));
+    let shown = shown.unwrap_or_else(|| conventional(&result));
     io::stdout().lock().write_all(shown.as_bytes())?;
     Ok(())
 }
@@ -328,7 +340,7 @@ fn conventional(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     let texts: Vec<&str> = blocks.filter_map(|block| block["text"].as_str()).collect();
     if texts.is_empty() {
-        return format!("{result}\n");
+        return plain(&result.to_string()) + "\n";
     }
     texts.iter().flat_map(|text| text.lines()).fold(String::new(), |all, line| all + &plain(line) + "\n")
 }

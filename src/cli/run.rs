@@ -1,6 +1,6 @@
 //! `entente serve` and `entente dev`: run a server until it is told to stop.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -111,6 +111,17 @@ pub async fn serve() -> Done {
     run(server, private, signals).await
 }
 
+/// The address under which a browser on this machine finds the server: one that listens everywhere has no name by that, and
+/// nobody logs in from afar without TLS.
+fn near(address: SocketAddr) -> SocketAddr {
+    let loopback: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    };
+    SocketAddr::new(loopback, address.port())
+}
+
 /// Runs a server for development.
 pub async fn dev(arguments: Dev) -> Done {
     let (config, seeds) = arguments.settle()?;
@@ -122,17 +133,17 @@ pub async fn dev(arguments: Dev) -> Done {
     if let Some(new) = &new {
         announce("A key for this run, which may do everything and act as anybody:", new);
     }
-    println!("  export ENTENTE_URL=http://{}", server.address);
+    println!("  export ENTENTE_URL=http://{}", near(server.address));
     if let Some(secret) = new.and_then(|new| new.secret)
         && let Err(failure) = Box::pin(welcome::ask(&server.ctx, &secret.0)).await
     {
         tracing::warn!(error = %failure, "the first question could not be asked");
     }
     if let Some(path) = door.path {
-        let link = format!("http://{}{}", server.address, path.0);
+        let link = format!("http://{}{}", near(server.address), path.0);
         println!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}");
     }
-    println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", server.address);
+    println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", near(server.address));
     run(server, private, signals).await
 }
 
@@ -220,5 +231,22 @@ pub(super) async fn run_until(
     tokio::select! {
         stopped = stopped => Ok(stopped?),
         () = signals.told() => Err("told to stop a second time: ending at once".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_listens_everywhere_is_near_too() {
+        for (given, shown) in [
+            ("0.0.0.0:8080", "127.0.0.1:8080"),
+            ("[::]:8080", "[::1]:8080"),
+            ("127.0.0.1:1", "127.0.0.1:1"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+        ] {
+            assert_eq!(near(given.parse().unwrap()).to_string(), shown);
+        }
     }
 }

@@ -6,7 +6,7 @@ use actix_web::web;
 use askama::Template;
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, MomentId};
-use entente_core::moments::{Brief, Level, MomentState, ResolutionKind, Settled, WordKind};
+use entente_core::moments::{Brief, Hatches, Level, MomentState, ResolutionKind, Settled, WordKind};
 use entente_core::refusal::Refusal;
 
 use super::guard::{Shown as Answer, Turned, Visitor};
@@ -14,12 +14,15 @@ use super::page;
 use super::shell::{Place, Shell};
 use super::words::When;
 use crate::app::moments::{self, Filter, Role, Shown};
+use crate::app::{Caller, Ctx, Outcome};
 use crate::http::Doors;
 
 /// Questions that are listed of those that wait: the most urgent; others come up as these are decided.
 const WAITING: u32 = 100;
 /// Questions of the past that are listed.
-const PAST: u32 = 12;
+const PAST: usize = 12;
+/// How many are looked through for them at first, and then again and again: most have few that are open.
+const LOOK: [u32; 4] = [36, 100, 100, 100];
 /// Seconds before a deadline from which on it is close.
 const CLOSE: i64 = 3_600;
 
@@ -103,17 +106,32 @@ async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
     let (ctx, caller) = (&doors.ctx, &visitor.caller);
     let now = ctx.now();
     let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
-    let filter = Filter { principal: Some(caller.agent.clone()), limit: PAST * 3, ..Filter::default() };
-    let (latest, _) = moments::list(ctx, caller, &filter).await?;
-    let past = latest.iter().filter(|one| one.moment.state.is_terminal()).take(PAST as usize);
+    let past = past(ctx, caller).await?;
     let cards: Vec<Card> = waiting.iter().map(|one| card(one, now)).collect();
     let title = if cards.is_empty() { "Inbox".to_owned() } else { format!("({}) Inbox", cards.len()) };
     let shell = Shell::of(&visitor, title, Place::Inbox).live("/inbox/stream");
-    let past = past.map(|one| card(one, now)).collect();
+    let past = past.iter().map(|one| card(one, now)).collect();
     Ok(page(
         StatusCode::OK,
         &InboxPage { shell, who: caller.agent.clone(), cards, more: next.is_some(), past },
     ))
+}
+
+/// The latest that are over. Those that are open stand among them, and may be many.
+async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Shown>> {
+    let mut filter = Filter { principal: Some(caller.agent.clone()), ..Filter::default() };
+    let mut past = Vec::new();
+    for limit in LOOK {
+        filter.limit = limit;
+        let (latest, next) = moments::list(ctx, caller, &filter).await?;
+        past.extend(latest.into_iter().filter(|one| one.moment.state.is_terminal()));
+        filter.before = next;
+        if past.len() >= PAST || next.is_none() {
+            break;
+        }
+    }
+    past.truncate(PAST);
+    Ok(past)
 }
 
 #[derive(Template)]
@@ -125,8 +143,10 @@ struct MomentPage {
     digest: String,
     /// What went wrong with what was done last.
     complaint: Option<String>,
-    /// What was written then, so that it is not lost.
+    /// What was written then, so that it is not lost: for the forms that take it.
     draft: Draft,
+    /// What was written and no form takes any more.
+    unsent: Vec<String>,
     open: bool,
     deliberating: bool,
     mine: bool,
@@ -153,6 +173,22 @@ pub struct Draft {
     pub objection: String,
     /// A request for detail, or a reply.
     pub text: String,
+}
+
+impl Draft {
+    /// What no form takes: the hatches of a question that waits for the visitor take some, a talk that does takes a reply.
+    fn unsent(&self, hatches: Option<Hatches>, talk: bool) -> Vec<String> {
+        let texts = [
+            (&self.answer, hatches.is_some_and(|hatches| hatches.free_text)),
+            (&self.objection, hatches.is_some_and(|hatches| hatches.dialogue)),
+            (&self.text, hatches.is_some() || talk),
+        ];
+        texts
+            .into_iter()
+            .filter(|(text, taken)| !taken && !text.is_empty())
+            .map(|(text, _)| text.clone())
+            .collect()
+    }
 }
 
 struct WordRow {
@@ -204,7 +240,10 @@ fn written(
 ) -> MomentPage {
     let card = card(&shown, now);
     let Shown { moment, lints, words, around, role, malformed, .. } = shown;
+    let mine = role == Role::Principal;
     let open = moment.state == MomentState::Open && moment.brief.is_some();
+    let deliberating = moment.state == MomentState::Deliberating;
+    let hatches = moment.brief.as_ref().filter(|_| open && mine).map(|brief| brief.question.hatches);
     let answered = moment.resolution.as_ref().map(|one| Answered {
         short: told(one, moment.brief.as_ref()),
         text: one.answer.clone().or_else(|| one.objection.clone()),
@@ -219,10 +258,11 @@ fn written(
         shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).at(path).live(live),
         digest: moment.digest.clone().unwrap_or_default(),
         complaint,
+        unsent: draft.unsent(hatches, deliberating && mine),
         draft,
         open,
-        deliberating: moment.state == MomentState::Deliberating,
-        mine: role == Role::Principal,
+        deliberating,
+        mine,
         malformed,
         fallback: moment.fallback_text.clone(),
         objection_response: moment.objection_response.clone(),

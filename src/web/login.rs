@@ -1,6 +1,6 @@
 //! Logging in, with a password or a one-time link, and out again; and letting in one's own terminal.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
@@ -114,7 +114,13 @@ fn address(request: &HttpRequest, doors: &Doors) -> Option<IpAddr> {
     // What the proxy itself has put behind what it was told, on the same line or on one of its own.
     let lines = request.headers().get_all("x-forwarded-for");
     let told = lines.last().and_then(|value| value.to_str().ok());
-    told.and_then(|list| list.rsplit(',').next()?.trim().parse().ok()).or(peer)
+    told.and_then(|list| read(list.rsplit(',').next()?.trim())).or(peer)
+}
+
+/// An address as proxies write it: alone, or with a port.
+fn read(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip())).ok()
 }
 
 /// Gives the browser its key, ends the one that it had before, and leads on.

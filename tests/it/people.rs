@@ -256,7 +256,8 @@ async fn behind_a_proxy_the_line_that_it_wrote_itself_says_who_tries() {
         let request = request.header("sec-fetch-site", "same-origin");
         // What the client says of itself, and a proxy that adds a line of its own.
         let request = request.header("x-forwarded-for", format!("198.51.100.{guess}, 192.0.2.{guess}"));
-        let request = request.header("x-forwarded-for", format!("192.0.2.{guess}, 203.0.113.7"));
+        let port = if guess % 2 == 0 { String::new() } else { format!(":{}", 40_000 + guess) };
+        let request = request.header("x-forwarded-for", format!("192.0.2.{guess}, 203.0.113.7{port}"));
         let answer = request.body("name=human.ada&password=guess").send().await.unwrap();
         statuses.push(answer.status().as_u16());
     }

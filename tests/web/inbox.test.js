@@ -56,10 +56,15 @@ test("a question appears by itself and is resolved by an option", async () => {
   const page = await windowOf(server, "human.ada");
   await page.locator("body[data-following]").waitFor();
   const moment = await ask({ expires_in: 1800 });
-  await page.locator(".ask").getByRole("link", { name: "Ship release 1.4 today, behind the feature flag." }).click();
+  const card = page.locator(".ask").filter({ has: page.getByRole("link", { name: "Ship release 1.4 today, behind the feature flag." }) });
+  await card.waitFor();
+  assert.equal(await card.locator(".pill").getByText("release", { exact: true }).count(), 1, "its class stands on the card");
+  await card.getByRole("link").click();
   await page.waitForURL(`**/inbox/${idOf(moment)}`);
+  assert.equal(await page.locator("#moment .pill").getByText("release", { exact: true }).count(), 1, "and on its page");
   assert.equal(await page.locator("input[type=radio]:checked").count(), 0, "nothing is preselected");
   assert.equal(await page.getByText("(recommended)").count(), 1);
+  assert.equal(await page.locator("[data-slot=label]").first().evaluate((one) => getComputedStyle(one).unicodeBidi), "isolate");
   await until(async () => (await stateOf(moment)).first_viewed_at, "that it was seen is known");
   await page.getByLabel("Wait a day").check();
   await page.getByRole("button", { name: "Commit to this" }).click();
@@ -98,6 +103,34 @@ test("the keyboard alone is enough, for an option and for one's own words", asyn
   const found = await stateOf(second);
   assert.deepEqual([found.resolution.kind, found.resolution.answer],
     ["free_text", "Ship on Thursday, after the freeze.\nNot before."]);
+  assert.deepEqual(page.faults, []);
+});
+
+test("who does not want the keys turns them off", async () => {
+  const moment = await ask();
+  const page = await windowOf(server, "human.ada");
+  await page.goto(`${server.url}/inbox/${idOf(moment)}`);
+  const hint = page.locator(".option kbd").first();
+  assert.equal(await hint.isVisible(), true);
+  await page.keyboard.press("?");
+  await page.getByLabel("Keys are on").uncheck();
+  const nothing = async () => {
+    for (const key of ["2", "t", "d", "j", "u", "?"]) await page.keyboard.press(key);
+    assert.equal(await page.locator("input[type=radio]:checked").count(), 0);
+    assert.equal(await page.locator("textarea:visible").count(), 0);
+    assert.equal(new URL(page.url()).pathname, `/inbox/${idOf(moment)}`);
+    assert.equal(await hint.isVisible(), false);
+  };
+  await page.getByRole("heading", { level: 1 }).click();
+  await nothing();
+  await page.reload();
+  await nothing();
+  await page.locator("#keys summary").click();
+  await page.getByLabel("Keys are on").check();
+  await page.getByRole("heading", { level: 1 }).click();
+  await page.keyboard.press("2");
+  assert.equal(await page.getByLabel("Wait a day").isChecked(), true);
+  await server.release.post(`/moments/${idOf(moment)}/withdraw`, { reason: "No longer needed." });
   assert.deepEqual(page.faults, []);
 });
 
@@ -150,7 +183,11 @@ test("asking for detail resolves nothing", async () => {
   await page.locator("body[data-following]").waitFor();
   await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Carol, until Wednesday." });
   await page.getByText("Carol, until Wednesday.").waitFor();
+  // Also who has chosen already hears what is said afterwards, and the choice stays.
   await page.getByLabel("Skip 1.4").check();
+  await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Dave could stand in for her." });
+  await page.getByText("Dave could stand in for her.").waitFor();
+  assert.equal(await page.getByLabel("Skip 1.4").isChecked(), true);
   await page.getByRole("button", { name: "Commit to this" }).click();
   await page.getByRole("heading", { name: "Answered" }).waitFor();
   assert.deepEqual(page.faults, []);
@@ -167,6 +204,7 @@ test("what is answered in one window is answered in the other, at once", async (
     await page.goto(`${server.url}/inbox/${idOf(moment)}`);
     await page.locator("body[data-following]").waitFor();
   }
+  assert.deepEqual([await other.getByRole("status").count(), await other.getByRole("status").innerText()], [1, ""]);
   // Even half-way through an answer.
   await other.keyboard.press("t");
   await other.keyboard.type("I was about to say");
@@ -175,6 +213,10 @@ test("what is answered in one window is answered in the other, at once", async (
   await other.getByRole("heading", { name: "Answered" }).waitFor({ timeout: 3000 });
   assert.equal(await other.locator("textarea").count(), 0);
   assert.match(await other.getByRole("status").innerText(), /human\.ada answered/);
+  const unsent = other.getByRole("region", { name: "What you wrote was not sent:" });
+  assert.match(await unsent.innerText(), /I was about to say/);
+  await other.reload();
+  assert.match(await unsent.innerText(), /I was about to say/, "nor is it lost when the page is loaded anew");
   await until(async () => (await card.count()) === 0, "the card is gone from the list");
   assert.deepEqual([...one.faults, ...other.faults, ...list.faults], []);
 });
@@ -195,7 +237,43 @@ test("it all works without JavaScript, and who is too late is told who was first
   await late.getByRole("button", { name: "Answer in these words" }).click();
   const alert = await late.getByRole("alert").innerText();
   assert.match(alert, /human\.ada/);
+  assert.match(await late.getByRole("region", { name: "What you wrote was not sent:" }).innerText(), /Tomorrow at noon\./);
   assert.equal((await stateOf(moment)).resolution.kind, "option");
+});
+
+test("whatever is written when nobody takes it any more is given back", async () => {
+  const moment = await ask();
+  const ways = [["Ask for detail on any item.", "What would you like to know more about?", "Ask for detail"],
+    ["Answer in your own words", "The question is right, the answer is another", "Answer in these words"],
+    ["Wrong question, let us talk", "What is wrong with the question?", "Refuse the question"]];
+  const pages = [];
+  for (const [opens, label] of ways) {
+    const page = await windowOf(server, "human.ada", { javaScriptEnabled: false });
+    await page.goto(`${server.url}/inbox/${idOf(moment)}`);
+    await page.getByText(opens).click();
+    await page.getByLabel(label).fill(`Too late:\n${label}`);
+    pages.push(page);
+  }
+  const live = await windowOf(server, "human.ada");
+  await live.goto(`${server.url}/inbox/${idOf(moment)}`);
+  await live.locator("body[data-following]").waitFor();
+  await live.getByText(ways[0][0]).click();
+  await live.getByLabel(ways[0][1]).fill("Who asked for it?");
+  // What is asked for while a question stands may as well be said while it is talked about.
+  await server.ada.post(`/moments/${idOf(moment)}/resolution`, { envelope_digest: moment.envelope_digest, resolution: { kind: "dialogue", objection: "Not this." } });
+  const reply = live.getByLabel("Your reply");
+  await reply.waitFor();
+  assert.equal(await reply.inputValue(), "Who asked for it?");
+  await server.ada.post(`/moments/${idOf(moment)}/close`);
+  const unsent = (page) => page.getByRole("region", { name: "What you wrote was not sent:" }).locator("p").allTextContents();
+  await live.getByRole("heading", { name: "What you wrote was not sent:" }).waitFor();
+  assert.deepEqual(await unsent(live), ["Who asked for it?"]);
+  for (const [at, page] of pages.entries()) {
+    await page.getByRole("button", { name: ways[at][2] }).click();
+    await page.getByRole("alert").waitFor();
+    assert.deepEqual(await unsent(page), [`Too late:\n${ways[at][1]}`]);
+  }
+  assert.deepEqual(live.faults, []);
 });
 
 test("forty findings and every other slot stand there as written, also without style and on a phone", async () => {

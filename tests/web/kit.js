@@ -128,9 +128,11 @@ export async function window(options = {}) {
   page.on("pageerror", (error) => page.faults.push(String(error)));
   page.on("console", (message) => {
     // A refusal is a page of its own status, which Chromium notes here too; streams end by breaking, and lead to the login then.
+    // What a page is made of is always there.
     const meant = /status of (401|403|404|409|410|422|429)|INCOMPLETE_CHUNKED|EventSource's response has a MIME type/;
-    if (message.type() === "error" && !meant.test(message.text())) {
-      page.faults.push(message.text());
+    const own = new URL(message.location().url || "about:blank").pathname.startsWith("/assets/");
+    if (message.type() === "error" && (own || !meant.test(message.text()))) {
+      page.faults.push(`${message.text()} ${message.location().url}`);
     }
   });
   return page;

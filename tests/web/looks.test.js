@@ -107,7 +107,7 @@ for (const colorScheme of ["light", "dark"]) {
       await check(page, `${path}, ${colorScheme}`);
     }
     await page.goto(server.url + places.moment);
-    for (const hatch of ["Ask for detail", "Answer in your own words", "Wrong question"]) await page.getByText(hatch).first().click();
+    for (const hatch of ["Ask for detail", "Answer in your own words", "Wrong question", "Keys"]) await page.getByText(hatch).first().click();
     await check(page, "all open");
     const stranger = await window({ colorScheme, bypassCSP: true });
     for (const url of [`${server.url}/login`, await linkFor(server, "human.ada")]) {

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::complaint;
 use crate::harness::terminal::Terminal;
 use crate::harness::{Client, Value, World, json};
-use crate::moments::{ask, at, option, resolve};
+use crate::moments::{ask, at, option, pass_time, resolve};
 use crate::pages::Browser;
 use crate::people::logged_in;
 
@@ -155,6 +155,35 @@ async fn what_is_said_and_answered_elsewhere_is_shown_at_once() {
     })
     .await;
     assert!(status.success());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn news_that_say_nothing_leave_what_is_half_typed() {
+    let (world, mut browser, agent) = stage().await;
+    world.human("human.ben").await;
+    let moment = ask(&agent, json!({ "escalate_to": "human.ben", "escalate_after": 60 })).await;
+    let key = key(&mut browser).await;
+    let mut person = sit(&world, &[moment["id"].as_str().unwrap()]);
+    let mut person = aside(move || {
+        person.until("not shown): ");
+        person.enter(&key);
+        person.until(PROMPT);
+        person.press("q");
+        person
+    })
+    .await;
+    // That another may answer too is news, and none for who is answering.
+    world.clock.advance(60);
+    assert_eq!(pass_time(&world).await, 1);
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let (status, screen) = aside(move || {
+        person.enter("");
+        person.end()
+    })
+    .await;
+    assert!(status.success(), "{screen}");
+    assert_eq!(screen.matches(PROMPT).count(), 1, "{screen}");
     world.end().await;
 }
 

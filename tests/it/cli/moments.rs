@@ -9,10 +9,14 @@ use crate::moments::{ask, at, option, question, resolve};
 
 /// Runs a command with something on its standard input.
 async fn given(world: &World, key: &str, arguments: &[&str], input: &Value) -> Output {
+    written(world, key, arguments, input.to_string()).await
+}
+
+/// The same, with a text that need not be one value alone.
+async fn written(world: &World, key: &str, arguments: &[&str], input: String) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
     command.arg("moment").args(arguments).env_clear().env("NO_COLOR", "1");
     command.env("ENTENTE_URL", format!("http://{}", world.address)).env("ENTENTE_API_KEY", key);
-    let input = input.to_string();
     tokio::task::spawn_blocking(move || {
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn().unwrap();
@@ -34,6 +38,9 @@ async fn an_agent_asks_and_waits_from_a_script() {
     assert!(asked.status.success(), "{}", complaint(&asked));
     assert!(complaint(&asked).contains("remarked: "), "a bad label is remarked: {}", complaint(&asked));
     assert!(text(&asked).contains("  1) Ship now  (recommended) - All checks pass."), "{}", text(&asked));
+    let twice = slots.to_string().replacen("\"synopsis\":", "\"synopsis\":\"Other.\",\"synopsis\":", 1);
+    let refused = written(&world, "key-of-agent.a", &["ask", "human.ada"], twice).await;
+    assert!(!refused.status.success() && complaint(&refused).contains("`synopsis` is there twice"));
     slots["question"]["recommended_idx"] = json!(7);
     let refused = given(&world, "key-of-agent.a", &["ask", "human.ada"], &slots).await;
     assert!(
@@ -106,5 +113,19 @@ async fn the_question_in_a_tools_result_is_shown_announced_or_not() {
     }
     let plain = render(json!({ "content": content })).await;
     assert_eq!((text(&plain).lines().count(), complaint(&plain).as_str()), (1, ""));
+    // A member that is there twice is read in two ways, wherever it stands.
+    let question = json!({ "content": content, "binding_moment": slots }).to_string();
+    for twice in [
+        question.replacen("\"synopsis\":", "\"synopsis\":\"Delete it all.\",\"synopsis\":", 1),
+        question.replacen("\"binding_moment\":", "\"binding_moment\":{},\"binding_moment\":", 1),
+    ] {
+        assert_ne!(twice, question);
+        let shown = written(&world, "", &["render"], twice).await;
+        assert_eq!(text(&shown), "The tool\\u{1b}[2J says this.\n");
+        assert!(complaint(&shown).contains("is there twice"), "{}", complaint(&shown));
+    }
+    // Also as JSON nothing moves the screen.
+    let json = render(json!({ "note": "\u{7f}\u{9b}2J\u{202e}\n\u{1b}c" })).await;
+    assert_eq!(text(&json), "{\"note\":\"\\u{7f}\\u{9b}2J\\u{202e}\\n\\u001bc\"}\n");
     world.end().await;
 }

@@ -69,7 +69,12 @@ impl Terminal {
 
     /// Types a line.
     pub fn enter(&mut self, line: &str) {
-        self.keys.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.press(&format!("{line}\n"));
+    }
+
+    /// Types, and no Enter with it.
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits for the end of the program.

@@ -3,6 +3,7 @@
 
 use super::{ask, at, dialogue, free_text, option, question, resolve, with};
 use crate::harness::{Setup, Sse, Value, World, ids, json};
+use crate::people::logged_in;
 
 /// Copies the only moment so many times.
 async fn copied(world: &World, times: i32) {
@@ -10,6 +11,21 @@ async fn copied(world: &World, times: i32) {
         "INSERT INTO moments SELECT (jsonb_populate_record(m, jsonb_build_object('id', gen_random_uuid()))).*
                 FROM moments m, generate_series(1, $1)";
     sqlx::query(text).bind(times).execute(&world.ctx().pool).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_wait_hide_nothing_that_is_over() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    let mut browser = logged_in(&world, "human.ada", false).await;
+    ask(&agent, json!({})).await;
+    // The ids of most are later than those that are made of the time.
+    copied(&world, 44).await;
+    let over = ask(&agent, json!({})).await;
+    agent.post(&format!("{}/withdraw", at(&over)), json!({ "reason": "over" })).await.ok();
+    let past = browser.get("/inbox").await.between("id=\"past\"", "</section>");
+    assert!(past.contains(over["id"].as_str().unwrap()), "{past}");
+    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
