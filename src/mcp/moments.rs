@@ -213,13 +213,17 @@ struct DeliberateArgs {
 
 async fn post_deliberation(call: Call) -> Said {
     let said: DeliberateArgs = call.read()?;
-    // Nothing is kept of the words under the key, no hash either: a short one could be guessed.
-    let once = said.idempotency_key.as_deref();
-    let once = once.map(|key| Idempotency::new(key, "MCP post_deliberation", &[])).transpose()?;
+    // Nothing is kept of the words under the key, no hash either: a short one could be guessed. What they are about is.
+    let key = said.idempotency_key.as_deref();
+    let once = |about: String| {
+        key.map(|key| Idempotency::new(key, &format!("MCP post_deliberation {about}"), &[])).transpose()
+    };
     let caller = call.caller.acting_as(call.speaker()?);
     let found = match (said.moment_id, said.principal) {
         (Some(moment), None) => {
-            moments::word(call.ctx(), &caller, id("moment", &moment)?, &said.text, once.as_ref()).await?
+            let moment = id("moment", &moment)?;
+            let once = once(moment.to_string())?;
+            moments::word(call.ctx(), &caller, moment, &said.text, once.as_ref()).await?
         }
         (None, Some(principal_id)) => {
             let ask = MomentAsk {
@@ -228,6 +232,7 @@ async fn post_deliberation(call: Call) -> Said {
                 intent_id: one::<IntentId>("intent_id", said.intent_id)?,
                 ..MomentAsk::default()
             };
+            let once = once(ask.begins())?;
             moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?
         }
         _ => {

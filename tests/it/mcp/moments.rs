@@ -161,6 +161,38 @@ async fn a_refused_question_is_talked_about_before_it_is_asked_anew() {
 }
 
 #[tokio::test]
+async fn a_key_stands_for_what_it_was_used_for() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    world.human("human.ben").await;
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let to = |about: Value| with(json!({ "text": "The findings differ.", "idempotency_key": "k1" }), about);
+    let first = mcp.ok("ask_principal", ask(json!({}))).await;
+    let veto = resolve(&ada, &seen(&ada, &first).await, dialogue("Why now?")).await.is(200);
+    let other = mcp.ok("post_deliberation", json!({ "principal": "human.ben", "text": "I cannot tell." })).await;
+    // On another moment, and in the other form, it is no retry: else the word would be lost.
+    let said = to(json!({ "moment_id": veto["id"] }));
+    let once = mcp.ok("post_deliberation", said.clone()).await;
+    assert_eq!(mcp.ok("post_deliberation", said).await, once);
+    for about in [json!({ "moment_id": other["moment_id"] }), json!({ "principal": "human.ada" })] {
+        mcp.refused("post_deliberation", to(about), "idempotency_mismatch").await;
+    }
+    let to = |about: Value| with(json!({ "text": "I cannot tell.", "idempotency_key": "k2" }), about);
+    let begun = mcp.ok("post_deliberation", to(json!({ "principal": "human.ben" }))).await;
+    assert_eq!(mcp.ok("post_deliberation", to(json!({ "principal": "human.ben" }))).await, begun);
+    for about in [json!({ "principal": "human.ada" }), json!({ "moment_id": begun["moment_id"] })] {
+        mcp.refused("post_deliberation", to(about), "idempotency_mismatch").await;
+    }
+    // How long one waits for the answer says nothing of the question.
+    let waits = |seconds: u32| ask(json!({ "principal": "human.ben", "idempotency_key": "k3", "wait_s": seconds }));
+    let asked = mcp.ok("ask_principal", waits(0)).await;
+    assert_eq!(mcp.ok("ask_principal", waits(1)).await["moment_id"], asked["moment_id"]);
+    let changed = with(waits(0), json!({ "offer": "Nothing more." }));
+    mcp.refused("ask_principal", changed, "idempotency_mismatch").await;
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_malformed_question_says_what_is_wrong_with_it() {
     let world = World::start().await;
     let agent = world.agent("agent.a").await;
