@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::shape::{EmittedBody, MomentBody};
-use super::body::{Body, Query, id, once_of, one};
+use super::body::{Body, Query, id, once_about, one};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
@@ -194,7 +194,8 @@ impl DeliberateBody {
 /// Instead of a question that you cannot commit to yet: says where you stand. It costs nothing, and asks nothing.
 #[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "The deliberation", body = MomentBody)))]
+    responses((status = 201, description = "The deliberation", body = MomentBody),
+              (status = 200, description = "It was begun before", body = MomentBody)))]
 #[post("/moments/deliberations")]
 async fn deliberate(
     request: HttpRequest,
@@ -202,15 +203,17 @@ async fn deliberate(
     asker: Asker,
     body: Body<DeliberateBody>,
 ) -> Reply {
-    // No hash of the body is kept: its first word could be guessed.
-    let once = once_of(&request)?;
     let mut said = body.value;
     let strict = doors.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
     let text = std::mem::take(&mut said.text);
-    let shown = moments::deliberate(&doors.ctx, &caller, said.ask()?, &text, once.as_ref()).await?;
-    created(&MomentBody::new(&shown, asker.dialect))
+    let ask = said.ask()?;
+    // Of the body only what it is about is hashed: its first word could be guessed.
+    let once = once_about(&request, &ask.begins())?;
+    let begun = moments::deliberate(&doors.ctx, &caller, ask, &text, once.as_ref()).await?;
+    let body = MomentBody::new(&begun.shown, asker.dialect);
+    if begun.repeated { ok(&body) } else { created(&body) }
 }
 
 /// A page of moments.

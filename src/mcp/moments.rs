@@ -233,7 +233,7 @@ async fn post_deliberation(call: Call) -> Said {
                 ..MomentAsk::default()
             };
             let once = once(ask.begins())?;
-            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?
+            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?.shown
         }
         _ => {
             let message =

@@ -34,7 +34,7 @@ pub struct Warning {
     pub note: String,
 }
 
-/// A question that was asked.
+/// A question that was asked, or a deliberation that was begun.
 #[derive(Debug, Clone)]
 pub struct Emitted {
     /// It, as its agent sees it.
@@ -128,17 +128,17 @@ pub async fn deliberate(
     ask: MomentAsk,
     text: &str,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<Emitted> {
     caller.require(Scope::MomentsWrite)?;
     let mut conn = ctx.pool.acquire().await?;
     if let Some(done) = idempotency::find::<Done>(&mut conn, caller, once).await? {
-        return Ok(repeated(&mut conn, caller, done, ctx.now()).await?.shown);
+        return repeated(&mut conn, caller, done, ctx.now()).await;
     }
     let setting = prepare(ctx, &mut conn, caller, ask).await?;
     drop(conn);
     let mut turn = Turn::begin(ctx, caller.trace, reach(caller, &setting, once)).await?;
     if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
-        return Ok(repeated(&mut turn.tx, caller, done, turn.now).await?.shown);
+        return repeated(&mut turn.tx, caller, done, turn.now).await;
     }
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, turn.now)?;
@@ -149,7 +149,7 @@ pub async fn deliberate(
     opened(ctx, &mut turn, &mut kept).await?;
     words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
     idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;
-    turn.shown(ctx, caller, kept).await
+    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings: Vec::new(), repeated: false })
 }
 
 /// Writes a new moment, and tells of it.

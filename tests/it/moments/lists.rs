@@ -177,7 +177,14 @@ async fn an_end_that_is_asked_for_again_is_the_same() {
     // The first word of a deliberation leaves no hash under its key: with the same key it is the same, whatever it says.
     let talk = |text: &str| json!({ "principal_id": "human.ada", "text": text });
     let first = agent.once("d1").post("/moments/deliberations", talk("I cannot tell.")).await.is(201);
-    assert_eq!(agent.once("d1").post("/moments/deliberations", talk("Yes.")).await.is(201), first);
+    assert_eq!(agent.once("d1").post("/moments/deliberations", talk("Yes.")).await.is(200), first);
+    // With whom and about what is another thing.
+    world.human("human.ben").await;
+    let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
+    for other in [json!({ "principal_id": "human.ben" }), json!({ "intent_id": intent })] {
+        let other = with(talk("I cannot tell."), other);
+        agent.once("d1").post("/moments/deliberations", other).await.refused(409, "idempotency_mismatch");
+    }
     world.end().await;
 }
 
