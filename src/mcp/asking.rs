@@ -135,7 +135,7 @@ async fn ask_principal(call: Call) -> Said {
         let found = hear(&call, about, patience, place).await?;
         return asked(&call, &found, &[]);
     }
-    let once = call.once(said.idempotency_key.as_deref(), "ask_principal")?;
+    let once = call.once_besides(said.idempotency_key.as_deref(), "ask_principal", "wait_s")?;
     let slots = said.slots();
     let caller = call.caller.acting_as(call.speaker()?);
     let ask = MomentAsk {
