@@ -69,6 +69,9 @@ async fn every_tool_is_closed_described_and_ordered() {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(tool["annotations"][hint].is_boolean(), "{name} has no {hint}");
         }
+        // What answers pings does not only read.
+        let answers = ["read_mailbox", "wait_for_events"].contains(&name);
+        assert!(!answers || tool["annotations"]["readOnlyHint"] == false, "{name}");
         let undescribed = tool["inputSchema"]["properties"].as_object().unwrap().iter();
         let undescribed: Vec<_> = undescribed
             .filter(|(_, schema)| schema["description"].is_null() && schema["properties"].is_null())
