@@ -3,10 +3,8 @@
 //! reads it the instant it is due; here it is written down and told. Nothing is ever approved by time.
 
 use entente_core::clock::Timestamp;
-use entente_core::events::Kind;
 use entente_core::ids::MomentId;
 use entente_core::principals::HOUSE;
-use serde_json::json;
 use sqlx::PgPool;
 
 use super::{Reach, Turn, due_at, rows};
@@ -31,11 +29,6 @@ async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx, None, reach).await?;
     // Looked at again under the locks: another server may have been faster.
     let Some(mut kept) = turn.current(ctx, id).await? else { return Ok(0) };
-    if let Some(moment) = kept.moment.escalate(turn.now) {
-        kept.moment = moment;
-        turn.record(ctx, Kind::MomentEscalated, HOUSE, &kept.moment, &json!({}));
-        turn.save(ctx, &mut kept).await?;
-    }
     turn.scrub(ctx, &mut kept, HOUSE).await?;
     let done = turn.has_changed();
     if !done {

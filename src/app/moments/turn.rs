@@ -164,9 +164,17 @@ impl Turn {
         rows::load(&mut self.tx, id).await
     }
 
-    /// Writes down what time, or the end of its job, has done to a moment in hand.
+    /// Writes down what time, or the end of its job, has done to a moment in hand: that a second person is asked too, also
+    /// where an answer comes before the sweep.
     async fn pass(&mut self, ctx: &Ctx, mut kept: Kept) -> Outcome<Kept> {
-        let Some(moment) = passed(&kept, self.now) else { return Ok(kept) };
+        let Some(moment) = passed(&kept, self.now) else {
+            if let Some(moment) = kept.moment.escalate(self.now) {
+                kept.moment = moment;
+                self.record(ctx, Kind::MomentEscalated, HOUSE, &kept.moment, &json!({}));
+                self.save(ctx, &mut kept).await?;
+            }
+            return Ok(kept);
+        };
         kept.moment = moment;
         let reason = json!({ "reason": kept.moment.end_reason });
         let kind = kind_of_end(&kept.moment);

@@ -67,6 +67,28 @@ async fn what_nobody_answers_goes_to_a_second_person() {
     world.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_before_the_sweep_is_told_with_the_second_person() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let ben = world.human("human.ben").await;
+    let second = json!({ "escalate_to": "human.ben", "escalate_after": 600, "expires_in": 3600 });
+    let (one, two) = (ask(&agent, second.clone()).await, ask(&agent, second).await);
+    world.clock.advance(600);
+    // Whoever answers: from then on the second person was asked too, and hears of it.
+    resolve(&ben, &one, option(1)).await.is(200);
+    resolve(&ada, &two, option(1)).await.is(200);
+    let escalated = told(&world, "moment.escalated").await;
+    let resolved = told(&world, "moment.resolved").await;
+    for (n, moment) in [one, two].iter().enumerate() {
+        for event in [&escalated[n], &resolved[n]] {
+            assert_eq!((&event["moment_id"], &event["escalated_to"]), (&moment["id"], &json!("human.ben")));
+        }
+    }
+    assert_eq!((escalated.len(), pass_time(&world).await), (2, 0));
+    world.end().await;
+}
+
 /// Every text that stands anywhere in the database.
 async fn whole(world: &World) -> String {
     let pool = &world.ctx().pool;
