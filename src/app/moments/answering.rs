@@ -163,7 +163,7 @@ pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.view(&decider(caller), turn.now) {
         kept.moment = moment;
-        turn.record(ctx, Kind::MomentSeen, caller.principal(), &kept.moment, &json!({}));
+        turn.record(ctx, Kind::MomentSeen, caller.principal(), &kept.moment, &json!({}))?;
         turn.save(ctx, &mut kept).await?;
     }
     turn.shown(ctx, caller, kept).await

@@ -109,7 +109,7 @@ pub async fn emit(
     if let Some(mut before) = before {
         before.moment = before.moment.supersede(&kept.moment, turn.now)?;
         let next = json!({ "superseded_by": id });
-        turn.record(ctx, Kind::MomentSuperseded, &caller.agent, &before.moment, &next);
+        turn.record(ctx, Kind::MomentSuperseded, &caller.agent, &before.moment, &next)?;
         turn.save(ctx, &mut before).await?;
     }
     opened(ctx, &mut turn, &mut kept).await?;
@@ -157,14 +157,14 @@ async fn opened(ctx: &Ctx, turn: &mut Turn, kept: &mut Kept) -> Outcome<()> {
     let agent = kept.moment.agent_id.clone();
     let question = kept.moment.state == MomentState::Open;
     let told = json!({ "question": question, "supersedes": kept.moment.supersedes });
-    turn.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told);
+    turn.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told)?;
     let hatches = kept.moment.hatches;
     if kept.moment.has_calibration_note {
         ctx.metrics.calibration_notes.inc();
     }
     if question && !(hatches.free_text && hatches.dialogue) {
         let told = json!({ "hatches": hatches, "justification": kept.moment.hatch_justification });
-        turn.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told);
+        turn.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told)?;
     }
     rows::insert(&mut turn.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
     turn.touch(&kept.moment);

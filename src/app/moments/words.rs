@@ -56,7 +56,7 @@ pub async fn word(
     };
     let (moment, kind) = kept.moment.word(speaker, text, turn.now)?;
     kept.moment = moment;
-    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }));
+    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }))?;
     turn.save(ctx, &mut kept).await?;
     insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
     idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
