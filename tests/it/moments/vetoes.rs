@@ -174,3 +174,24 @@ async fn an_agent_may_refuse_its_own_question() {
     agent.post(&format!("{}/withdraw", at(&made)), json!({ "reason": "settled" })).await.is(200);
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_objection_is_answered_however_much_was_said_before() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let moment = ask(&agent, json!({})).await;
+    let words = format!("{}/words", at(&moment));
+    ada.post(&words, json!({ "text": "Who?" })).await.is(200);
+    // As many as may be, while the question was open.
+    let text = "INSERT INTO moment_words SELECT moment_id, s, author, kind, text, said_at
+                FROM moment_words, generate_series(2, 200) s";
+    sqlx::query(text).execute(&world.ctx().pool).await.unwrap();
+    agent.post(&words, json!({ "text": "The board." })).await.refused(413, "too_large");
+    resolve(&ada, &moment, dialogue("Not this way.")).await.is(200);
+    let said = agent.post(&words, json!({ "text": "Then which?" })).await.is(200);
+    assert_eq!(said["words_count"], 201);
+    agent.post(&words, json!({ "text": "And when?" })).await.refused(413, "too_large");
+    ada.post(&words, json!({ "text": "Never." })).await.refused(413, "too_large");
+    agent.post("/moments", instead(&moment, other("Should the registry have the tag?"))).await.is(201);
+    world.end().await;
+}
