@@ -1,5 +1,6 @@
 //! What time does to moments: they lapse, go to a second person, and leave no word behind. Nothing is ever approved by time.
 
+use super::work::job;
 use super::{ask, at, free_text, option, pass_time, question, resolve, told, with};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
@@ -86,6 +87,34 @@ async fn an_answer_before_the_sweep_is_told_with_the_second_person() {
         }
     }
     assert_eq!((escalated.len(), pass_time(&world).await), (2, 0));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_for_longest_comes_first() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    world.human("human.ada").await;
+    let (hand, work) = job(&agent, json!({})).await;
+    let of_job = ask(&agent, json!({ "job_id": work["job_id"] })).await;
+    hand.tell(&work, "result", json!({ "result": 1 })).await.is(200);
+    let mut lapse = Vec::new();
+    for seconds in [62, 61, 60] {
+        lapse.push(ask(&agent, json!({ "expires_in": seconds })).await);
+    }
+    world.clock.advance(90);
+    // One at a time, as where there is more than a sweep does at once.
+    for next in [&of_job, &lapse[2], &lapse[1], &lapse[0]] {
+        assert_eq!(entente::app::moments::pass_time(world.ctx(), 1).await.unwrap(), 1);
+        let written: Vec<String> = sqlx::query_scalar(
+            "SELECT id::text FROM moments WHERE ended_at IS NOT NULL ORDER BY changed_seq DESC",
+        )
+        .fetch_all(&world.ctx().pool)
+        .await
+        .unwrap();
+        let id: entente_core::ids::MomentId = next["id"].as_str().unwrap().parse().unwrap();
+        assert_eq!(written[0], id.uuid().to_string());
+    }
     world.end().await;
 }
 
