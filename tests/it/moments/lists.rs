@@ -210,5 +210,9 @@ async fn what_is_misspelt_is_refused_and_what_cannot_be_shown_says_why() {
     let found = ada.get(&at(&moment)).await.ok();
     assert_eq!(found["binding_moment"], Value::Null);
     assert!(found["malformed"].as_str().unwrap().contains("synopsis"), "{found}");
+    for resolution in [option(0), dialogue("Which question?")] {
+        let refused = resolve(&ada, &moment, resolution).await.refused(409, "moment_not_open");
+        assert!(refused["message"].as_str().unwrap().contains("cannot be read"), "{refused}");
+    }
     world.end().await;
 }
