@@ -42,6 +42,26 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
     verbs::routes(config);
 }
 
+/// What both bodies ask for: two structs, because what they do not know is refused, which a shared one inside them could not do.
+macro_rules! asked {
+    ($said:ident) => {
+        MomentAsk {
+            principal_id: $said.principal_id,
+            job_id: one::<JobId>("job_id", $said.job_id)?,
+            intent_id: one::<IntentId>("intent_id", $said.intent_id)?,
+            corr: $said.corr,
+            hatch_justification: $said.hatch_justification,
+            supersedes: one("supersedes", $said.supersedes)?,
+            objection_response: $said.objection_response,
+            expires_in: $said.expires_in,
+            escalate_to: $said.escalate_to,
+            escalate_after: $said.escalate_after,
+            valid_while: $said.valid_while,
+            ..MomentAsk::default()
+        }
+    };
+}
+
 /// A question to a person.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -96,21 +116,7 @@ struct EmitBody {
 
 impl EmitBody {
     fn ask(self) -> Result<MomentAsk, Refusal> {
-        Ok(MomentAsk {
-            principal_id: self.principal_id,
-            job_id: one::<JobId>("job_id", self.job_id)?,
-            intent_id: one::<IntentId>("intent_id", self.intent_id)?,
-            corr: self.corr,
-            hatch_justification: self.hatch_justification,
-            supersedes: one("supersedes", self.supersedes)?,
-            objection_response: self.objection_response,
-            expires_in: self.expires_in,
-            escalate_to: self.escalate_to,
-            escalate_after: self.escalate_after,
-            valid_while: self.valid_while,
-            fallback_text: self.fallback_text,
-            ..MomentAsk::default()
-        })
+        Ok(MomentAsk { fallback_text: self.fallback_text, ..asked!(self) })
     }
 }
 
@@ -172,20 +178,7 @@ struct DeliberateBody {
 
 impl DeliberateBody {
     fn ask(self) -> Result<MomentAsk, Refusal> {
-        Ok(MomentAsk {
-            principal_id: self.principal_id,
-            job_id: one::<JobId>("job_id", self.job_id)?,
-            intent_id: one::<IntentId>("intent_id", self.intent_id)?,
-            corr: self.corr,
-            hatch_justification: self.hatch_justification,
-            supersedes: one("supersedes", self.supersedes)?,
-            objection_response: self.objection_response,
-            expires_in: self.expires_in,
-            escalate_to: self.escalate_to,
-            escalate_after: self.escalate_after,
-            valid_while: self.valid_while,
-            ..MomentAsk::default()
-        })
+        Ok(asked!(self))
     }
 }
 
