@@ -306,7 +306,9 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
 /// Get a moment
 ///
 /// With `wait`, answers when something has happened: while the question is open and nothing more was said, or, with `seen`,
-/// while that is its version, it waits.
+/// while that is its version, it waits. What is over for good (`resolved`, `withdrawn`, `expired`, `closed`, and `superseded` once
+/// its objection is settled) is answered at once all the same; a refused question whose place another took may come back, and is
+/// waited for.
 #[utoipa::path(operation_id = "get_moment", tag = "moments",
     params(("moment_id" = String, Path, description = "The moment"),
            ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 25", maximum = 25),
