@@ -215,14 +215,15 @@ async fn deliberate(
 struct ListBody {
     /// The moments.
     moments: Vec<MomentBody>,
-    /// Where to go on; null at the end.
+    /// Where to go on; null at the end. A page that is short, or empty, is no end.
     next_cursor: Option<MomentId>,
 }
 
 /// List moments
 ///
 /// Those that you asked or are asked, the latest first; with the scope `admin` everybody's, without what the person wrote. How
-/// much was said is there; the words are where you get one moment.
+/// much was said is there; the words are where you get one moment. What a filter leaves out is looked at in portions: a page may
+/// be short, or empty, and yet have a `next_cursor`. Go on until that is null.
 #[utoipa::path(operation_id = "list_moments", tag = "moments",
     params(("state" = Option<MomentState>, Query, description = "Only in this state"),
            ("principal" = Option<String>, Query, description = "Only to this person"),
