@@ -2,9 +2,9 @@
 //! question itself (draft-morrison-binding-moment-envelope-00).
 //!
 //! What is asked is a [`Brief`] (`moments/brief.rs`); how it could be asked better, `lints.rs`; the answer is a [`Resolution`]
-//! (`resolution.rs`). A [`Moment`] is one question, or one deliberation, with what has become of it; how it begins is `asking.rs`, its verbs are `course.rs`.
-//! What a refused question keeps an agent from is `veto.rs`, how well it asks `rates.rs`, how a question reads without a
-//! browser `text.rs`. Who has which key, and how anybody is told, is the server's.
+//! (`resolution.rs`). A [`Moment`] is one question, or one deliberation, with what has become of it; how it begins is `asking.rs`,
+//! its verbs are `course.rs`. What a refused question keeps an agent from is `veto.rs`, how well it asks `rates.rs`, how a
+//! question reads without a browser `text.rs`. Who has which key, and how anybody is told, is the server's.
 
 pub mod answering;
 mod asking;

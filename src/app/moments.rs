@@ -111,6 +111,8 @@ pub struct Shown {
     pub role: Role,
     /// Its place among all changes.
     pub changed_seq: i64,
+    /// When what took its place is, or was, over without an answer, as far as that is known.
+    pub next_over_at: Option<Timestamp>,
     /// Why the stored question cannot be read, when it cannot: then it is not shown, and what stands in for it is.
     pub malformed: Option<String>,
 }
@@ -132,10 +134,9 @@ impl Shown {
     fn new(kept: Kept, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
         let role = role(caller, &kept.moment, now)?;
         let moment = seen(&kept, now).unwrap_or(kept.moment);
-        let (lints, around, changed_seq, malformed) =
-            (kept.lints, kept.around, kept.changed_seq, kept.malformed);
+        let Kept { lints, around, changed_seq, next_over_at, malformed, .. } = kept;
         let said = words.len();
-        let shown = Self { moment, lints, words, said, around, role, changed_seq, malformed };
+        let shown = Self { moment, lints, words, said, around, role, changed_seq, next_over_at, malformed };
         Some(if role == Role::Admin { shown.without_answers() } else { shown })
     }
 

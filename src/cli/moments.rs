@@ -98,11 +98,11 @@ impl Moments {
         let Self { remote, verb } = self;
         match verb {
             Verb::List { state, to, limit } => {
-                let mut query = vec![("limit", limit.to_string())];
+                let mut query = Vec::new();
                 query.extend(state.map(|state| ("state", state)));
                 query.extend(to.map(|person| ("principal", person)));
-                let found = remote.api()?.get("/moments", &query).await?;
-                remote.show(&found["moments"], &["id", "state", "agent_id", "principal_id", "expires_at"])
+                let found = list(&remote.api()?, query, limit).await?;
+                remote.show(&found, &["id", "state", "agent_id", "principal_id", "expires_at"])
             }
             Verb::Show { moment } => {
                 let found = remote.api()?.get(&path(&moment), &[]).await?;
@@ -129,6 +129,25 @@ impl Moments {
                 print(&remote, &found)
             }
             Verb::Render { file } => render(&file),
+        }
+    }
+}
+
+/// The latest `limit` moments. A page that is short is no end.
+async fn list(api: &Api, query: Vec<(&str, String)>, limit: u32) -> Result<Value, Failure> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(found.len());
+        let mut query = query.clone();
+        query.push(("limit", wanted.to_string()));
+        query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let mut page = api.get("/moments", &query).await?;
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if let Value::Array(moments) = page["moments"].take() {
+            found.extend(moments);
+        }
+        if cursor.is_none() || found.len() >= limit as usize {
+            return Ok(Value::Array(found));
         }
     }
 }

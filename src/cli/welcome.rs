@@ -15,8 +15,8 @@ pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
     let grant = authentication::authenticate(ctx, key).await?;
     let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;
     let filter = Filter { principal: Some(people::DEVELOPER.to_owned()), limit: 1, ..Filter::default() };
-    let (before, _) = moments::list(ctx, &caller, &filter).await?;
-    if before.is_empty() {
+    let (before, more) = moments::list(ctx, &caller, &filter).await?;
+    if before.is_empty() && more.is_none() {
         let principal_id = people::DEVELOPER.to_owned();
         let ask = MomentAsk { agent_id: GUIDE.to_owned(), principal_id, ..MomentAsk::default() };
         moments::emit(ctx, &caller, &question(), ask, None).await?;

@@ -63,6 +63,14 @@ pub fn once_of(request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
     once(request, &[])
 }
 
+/// As [`once_of`], with what of the body may be hashed: what it is about, and nothing that could be guessed.
+///
+/// # Errors
+/// The key cannot be used.
+pub fn once_about(request: &HttpRequest, about: &str) -> Result<Option<Idempotency>, Problem> {
+    once(request, about.as_bytes())
+}
+
 /// A body as it came.
 #[derive(Debug)]
 pub struct Raw(pub Bytes);

@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::shape::{EmittedBody, MomentBody};
-use super::body::{Body, Query, id, once_of, one};
+use super::body::{Body, Query, id, once_about, one};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
@@ -40,6 +40,26 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
     config.service(emit).service(list).service(inbox).service(follow).service(rates).service(deliberate);
     config.service(get);
     verbs::routes(config);
+}
+
+/// What both bodies ask for: two structs, because what they do not know is refused, which a shared one inside them could not do.
+macro_rules! asked {
+    ($said:ident) => {
+        MomentAsk {
+            principal_id: $said.principal_id,
+            job_id: one::<JobId>("job_id", $said.job_id)?,
+            intent_id: one::<IntentId>("intent_id", $said.intent_id)?,
+            corr: $said.corr,
+            hatch_justification: $said.hatch_justification,
+            supersedes: one("supersedes", $said.supersedes)?,
+            objection_response: $said.objection_response,
+            expires_in: $said.expires_in,
+            escalate_to: $said.escalate_to,
+            escalate_after: $said.escalate_after,
+            valid_while: $said.valid_while,
+            ..MomentAsk::default()
+        }
+    };
 }
 
 /// A question to a person.
@@ -96,21 +116,7 @@ struct EmitBody {
 
 impl EmitBody {
     fn ask(self) -> Result<MomentAsk, Refusal> {
-        Ok(MomentAsk {
-            principal_id: self.principal_id,
-            job_id: one::<JobId>("job_id", self.job_id)?,
-            intent_id: one::<IntentId>("intent_id", self.intent_id)?,
-            corr: self.corr,
-            hatch_justification: self.hatch_justification,
-            supersedes: one("supersedes", self.supersedes)?,
-            objection_response: self.objection_response,
-            expires_in: self.expires_in,
-            escalate_to: self.escalate_to,
-            escalate_after: self.escalate_after,
-            valid_while: self.valid_while,
-            fallback_text: self.fallback_text,
-            ..MomentAsk::default()
-        })
+        Ok(MomentAsk { fallback_text: self.fallback_text, ..asked!(self) })
     }
 }
 
@@ -172,20 +178,7 @@ struct DeliberateBody {
 
 impl DeliberateBody {
     fn ask(self) -> Result<MomentAsk, Refusal> {
-        Ok(MomentAsk {
-            principal_id: self.principal_id,
-            job_id: one::<JobId>("job_id", self.job_id)?,
-            intent_id: one::<IntentId>("intent_id", self.intent_id)?,
-            corr: self.corr,
-            hatch_justification: self.hatch_justification,
-            supersedes: one("supersedes", self.supersedes)?,
-            objection_response: self.objection_response,
-            expires_in: self.expires_in,
-            escalate_to: self.escalate_to,
-            escalate_after: self.escalate_after,
-            valid_while: self.valid_while,
-            ..MomentAsk::default()
-        })
+        Ok(asked!(self))
     }
 }
 
@@ -194,7 +187,8 @@ impl DeliberateBody {
 /// Instead of a question that you cannot commit to yet: says where you stand. It costs nothing, and asks nothing.
 #[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "The deliberation", body = MomentBody)))]
+    responses((status = 201, description = "The deliberation", body = MomentBody),
+              (status = 200, description = "It was begun before", body = MomentBody)))]
 #[post("/moments/deliberations")]
 async fn deliberate(
     request: HttpRequest,
@@ -202,15 +196,17 @@ async fn deliberate(
     asker: Asker,
     body: Body<DeliberateBody>,
 ) -> Reply {
-    // No hash of the body is kept: its first word could be guessed.
-    let once = once_of(&request)?;
     let mut said = body.value;
     let strict = doors.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
     let text = std::mem::take(&mut said.text);
-    let shown = moments::deliberate(&doors.ctx, &caller, said.ask()?, &text, once.as_ref()).await?;
-    created(&MomentBody::new(&shown, asker.dialect))
+    let ask = said.ask()?;
+    // Of the body only what it is about is hashed: its first word could be guessed.
+    let once = once_about(&request, &ask.begins())?;
+    let begun = moments::deliberate(&doors.ctx, &caller, ask, &text, once.as_ref()).await?;
+    let body = MomentBody::new(&begun.shown, asker.dialect);
+    if begun.repeated { ok(&body) } else { created(&body) }
 }
 
 /// A page of moments.
@@ -219,14 +215,15 @@ async fn deliberate(
 struct ListBody {
     /// The moments.
     moments: Vec<MomentBody>,
-    /// Where to go on; null at the end.
+    /// Where to go on; null at the end. A page that is short, or empty, is no end.
     next_cursor: Option<MomentId>,
 }
 
 /// List moments
 ///
 /// Those that you asked or are asked, the latest first; with the scope `admin` everybody's, without what the person wrote. How
-/// much was said is there; the words are where you get one moment.
+/// much was said is there; the words are where you get one moment. What a filter leaves out is looked at in portions: a page may
+/// be short, or empty, and yet have a `next_cursor`. Go on until that is null.
 #[utoipa::path(operation_id = "list_moments", tag = "moments",
     params(("state" = Option<MomentState>, Query, description = "Only in this state"),
            ("principal" = Option<String>, Query, description = "Only to this person"),
@@ -310,7 +307,9 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
 /// Get a moment
 ///
 /// With `wait`, answers when something has happened: while the question is open and nothing more was said, or, with `seen`,
-/// while that is its version, it waits.
+/// while that is its version, it waits. What is over for good (`resolved`, `withdrawn`, `expired`, `closed`, and `superseded` once
+/// its objection is settled) is answered at once all the same; a refused question whose place another took may come back, and is
+/// waited for.
 #[utoipa::path(operation_id = "get_moment", tag = "moments",
     params(("moment_id" = String, Path, description = "The moment"),
            ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 25", maximum = 25),

@@ -132,10 +132,10 @@ async fn ask_principal(call: Call) -> Said {
     if let Some(sealed) = &call.brought_back {
         // Its person has been to the page. Whether there was an answer is in our own books.
         let about = opened(&call, sealed)?;
-        let found = hear(&call, about, patience, place).await?;
+        let found = hear(&call, about, None, patience, place).await?;
         return asked(&call, &found, &[]);
     }
-    let once = call.once(said.idempotency_key.as_deref(), "ask_principal")?;
+    let once = call.once_besides(said.idempotency_key.as_deref(), "ask_principal", "wait_s")?;
     let slots = said.slots();
     let caller = call.caller.acting_as(call.speaker()?);
     let ask = MomentAsk {
@@ -156,7 +156,7 @@ async fn ask_principal(call: Call) -> Said {
     if open && call.opens_pages {
         return Ok(Answer { page: page(&call, &shown.moment), ..asked(&call, &shown, &warnings)? });
     }
-    let found = if open { hear(&call, shown.moment.id, patience, place).await? } else { shown };
+    let found = if open { hear(&call, shown.moment.id, None, patience, place).await? } else { shown };
     asked(&call, &found, &warnings)
 }
 

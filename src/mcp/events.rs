@@ -68,7 +68,8 @@ pub fn tools() -> [Tool; 1] {
             ),
             must("next", text("`after` of the next call.")),
         ]),
-        hints: Hints::reads(),
+        // It answers pings among the mail: so it does not only read.
+        hints: Hints::marks(),
         run: |call| Box::pin(wait_for_events(call)),
     }]
 }

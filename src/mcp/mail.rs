@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use entente_core::canonical::{hex, sha256};
 use entente_core::envelopes::letters::Letter as Draft;
 use entente_core::envelopes::{EnvelopeType, Priority};
 use entente_core::keys::Dialect;
@@ -147,8 +148,9 @@ async fn read_mailbox(call: Call) -> Said {
     Answer::new(format!("{} envelope(s) in the mailbox of {entity}.", seqs.len()), &body)
 }
 
-/// Answers a ping for an agent that has only tools: it is there, for it reads (AEE §9.2). The answer's id is made of what it
-/// answers, so that reading again answers nothing twice; one that is refused is the gateway's to tell of, in time.
+/// Answers a ping for an agent that has only tools: it is there, for it reads (AEE §9.2). The answer's id is made of a digest of
+/// what it answers, whose own id may be as long as an id may be, so that reading again answers nothing twice; one that is
+/// refused is the gateway's to tell of, in time.
 pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
     let asked = &letter.envelope;
     if (asked.kind, asked.purpose.as_str(), asked.recipient.as_str()) != (EnvelopeType::Task, PING, entity) {
@@ -166,7 +168,7 @@ pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<
         trace: None,
     };
     let answered = async {
-        let answer = answer.write_as(format!("pong.{}", asked.id), call.ctx().now())?;
+        let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
         let text = Value::Object(answer.members).to_string();
         call.require_private(text.as_bytes())?;
         envelopes::accept(call.ctx(), &call.caller, &call.doors.post, text.as_bytes()).await

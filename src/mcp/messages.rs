@@ -237,7 +237,7 @@ async fn ask_agent(call: Call) -> Said {
     let channel_id = id("channel", &said.channel)?;
     let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, ASK_SECONDS)?;
     let open = within("expires_in_s", said.expires_in_s, OPEN_SECONDS, 1, DURATION_SECONDS)?;
-    let once = call.once(said.idempotency_key.as_deref(), "ask_agent")?;
+    let once = call.once_besides(said.idempotency_key.as_deref(), "ask_agent", "timeout_s")?;
     let draft = Draft {
         sender: call.speaker()?,
         to: Some(said.to.clone()),

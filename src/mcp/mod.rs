@@ -30,7 +30,7 @@ use entente_core::idempotency::Idempotency;
 use entente_core::refusal::{Code, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub use self::endpoint::{Site, routes};
 use crate::app::{Caller, Ctx, StreamPermit};
@@ -80,6 +80,20 @@ impl Call {
     /// The agent's claim that this call is the same as any other with its key.
     fn once(&self, key: Option<&str>, tool: &str) -> Result<Option<Idempotency>, Refusal> {
         key.map(|key| Idempotency::new(key, &format!("MCP {tool}"), &self.arguments)).transpose()
+    }
+
+    /// As [`Self::once`], however long the call waits, which is said in `patience`: that is no part of what it asks.
+    fn once_besides(
+        &self,
+        key: Option<&str>,
+        tool: &str,
+        patience: &str,
+    ) -> Result<Option<Idempotency>, Problem> {
+        let mut arguments: Map<String, Value> = self.read()?;
+        arguments.remove(patience);
+        let arguments = Value::Object(arguments).to_string();
+        let claim = |key| Idempotency::new(key, &format!("MCP {tool}"), arguments.as_bytes());
+        Ok(key.map(claim).transpose()?)
     }
 
     /// Takes one of the key's places for those who wait.

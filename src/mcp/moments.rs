@@ -34,10 +34,12 @@ fn check_tool() -> Tool {
         name: "check_decision",
         title: "See what a human decided",
         about: "Where a question to a human stands, and the answer: an option, their own words, or a refusal of the question. After \
-                a refusal answer the objection with post_deliberation, and only then ask anew with `supersedes`.",
+                a refusal answer the objection with post_deliberation, and only then ask anew with `supersedes`. With `wait_s` it \
+                waits while the question is open; with `seen` too it waits for news of a deliberation as well.",
         takes: takes(vec![
             must("moment_id", text("The question, `bm_…`.")),
             may("wait_s", whole("Seconds to wait for news.", 0, i64::from(WAIT_SECONDS))),
+            may("seen", whole("`version` of what you have: waits until it is another.", 0, i64::MAX)),
             may("ack", flag("Say that you have the answer: its words are forgotten soon after.")),
         ]),
         gives: decision(),
@@ -96,6 +98,10 @@ fn decision() -> Value {
         must("state", word("Where it stands.", &STATES)),
         must("resolution", nullable(resolution())),
         must("words", list(any("Something that was said."), "The thread, the earliest first.")),
+        must(
+            "version",
+            json!({ "type": "integer", "description": "Rises with each change: `seen` of check_decision." }),
+        ),
     ])
 }
 
@@ -163,17 +169,18 @@ fn told_of(found: &Shown) -> Said {
     Answer::new(told(&found.moment), &shown(found))
 }
 
-/// Waits for news of a question in the place that was taken for that; without one, it only looks.
+/// Waits for news of a question, or of what was `seen` of it, in the place that was taken for that; without one, it only looks.
 pub(super) async fn hear(
     call: &Call,
     id: MomentId,
+    seen: Option<i64>,
     patience: u32,
     place: Option<StreamPermit>,
 ) -> Result<Shown, Problem> {
     let (ctx, caller) = (call.ctx(), &call.caller);
     let Some(_place) = place else { return Ok(moments::get(ctx, caller, id).await?) };
     let time = Duration::from_secs(u64::from(patience));
-    match call.unless_stopping(moments::wait(ctx, caller, id, None, time)).await {
+    match call.unless_stopping(moments::wait(ctx, caller, id, seen, time)).await {
         Some(found) => Ok(found?),
         None => Ok(moments::get(ctx, caller, id).await?),
     }
@@ -184,6 +191,7 @@ pub(super) async fn hear(
 struct CheckArgs {
     moment_id: String,
     wait_s: Option<u32>,
+    seen: Option<i64>,
     #[serde(default)]
     ack: bool,
 }
@@ -192,7 +200,7 @@ async fn check_decision(call: Call) -> Said {
     let said: CheckArgs = call.read()?;
     let about = id("moment", &said.moment_id)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    let found = hear(&call, about, patience, call.waits_for(patience)?).await?;
+    let found = hear(&call, about, said.seen, patience, call.waits_for(patience)?).await?;
     if said.ack && found.moment.state.is_terminal() {
         // What was decided is told as it was before its words may be gone.
         moments::acknowledge(call.ctx(), &call.caller, about).await?;
@@ -213,13 +221,17 @@ struct DeliberateArgs {
 
 async fn post_deliberation(call: Call) -> Said {
     let said: DeliberateArgs = call.read()?;
-    // Nothing is kept of the words under the key, no hash either: a short one could be guessed.
-    let once = said.idempotency_key.as_deref();
-    let once = once.map(|key| Idempotency::new(key, "MCP post_deliberation", &[])).transpose()?;
+    // Nothing is kept of the words under the key, no hash either: a short one could be guessed. What they are about is.
+    let key = said.idempotency_key.as_deref();
+    let once = |about: String| {
+        key.map(|key| Idempotency::new(key, &format!("MCP post_deliberation {about}"), &[])).transpose()
+    };
     let caller = call.caller.acting_as(call.speaker()?);
     let found = match (said.moment_id, said.principal) {
         (Some(moment), None) => {
-            moments::word(call.ctx(), &caller, id("moment", &moment)?, &said.text, once.as_ref()).await?
+            let moment: MomentId = id("moment", &moment)?;
+            let once = once(moment.to_string())?;
+            moments::word(call.ctx(), &caller, moment, &said.text, once.as_ref()).await?
         }
         (None, Some(principal_id)) => {
             let ask = MomentAsk {
@@ -228,7 +240,8 @@ async fn post_deliberation(call: Call) -> Said {
                 intent_id: one::<IntentId>("intent_id", said.intent_id)?,
                 ..MomentAsk::default()
             };
-            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?
+            let once = once(ask.begins())?;
+            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?.shown
         }
         _ => {
             let message =

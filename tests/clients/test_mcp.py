@@ -129,8 +129,20 @@ def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):
     assert heard["resolution"]["label"] == "Wait a day" and heard["resolution"]["by"] == "human.grace"
 
 
+def leaves(fault: BaseException) -> list[BaseException]:
+    """What went wrong: tasks that belong together fail together."""
+    parts = fault.exceptions if isinstance(fault, BaseExceptionGroup) else ()
+    return [leaf for part in parts for leaf in leaves(part)] or [fault]
+
+
 def test_without_a_key_nobody_gets_in(url):
     answer = httpx.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert answer.status_code == 401 and answer.json()["code"] == "unauthenticated"
-    with pytest.raises(BaseException):
-        talk(url, "wrong", None)
+
+    async def story(session, _):
+        return await session.list_tools()
+
+    assert talk(url, ADA, story).tools
+    with pytest.raises(BaseExceptionGroup) as refused:
+        talk(url, "wrong", story)
+    assert [(type(leaf), leaf.response.status_code) for leaf in leaves(refused.value)] == [(httpx.HTTPStatusError, 401)]

@@ -151,6 +151,12 @@ impl Moment {
         });
         let ended = rfc3339(self.ended_at.unwrap_or(now));
         let what = match self.state_at(now) {
+            // It waits, and cannot be answered: it could not be shown to anybody.
+            MomentState::Open if self.brief.is_none() => {
+                "This question cannot be read as it is stored, so it takes no answer. Let it lapse, which approves nothing; the \
+                 agent can withdraw it and ask anew."
+                    .to_owned()
+            }
             MomentState::Open => "This question waits for its answer.".to_owned(),
             MomentState::Deliberating if self.resolution.is_some() => {
                 format!(

@@ -11,6 +11,14 @@ use crate::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENT_SECONDS, M
 use crate::principals::{Kind, check_name};
 use crate::refusal::{Code, Refusal};
 
+impl MomentAsk {
+    /// With whom a deliberation is begun and what it is about, for the hash under an idempotency key: no word of it is in here.
+    #[must_use]
+    pub fn begins(&self) -> String {
+        format!("{:?}", (&self.principal_id, self.job_id, self.intent_id))
+    }
+}
+
 impl Moment {
     /// A question is asked. `addressee` and `second` are what kind of being the asked principal and the one to escalate to
     /// are. Whether a refused question stands in its way is [`super::judge`]'s.

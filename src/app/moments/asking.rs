@@ -2,10 +2,11 @@
 //! After a refusal it may not ask again before it has answered the objection; that is judged under a lock of the two.
 
 use entente_core::access::Level;
+use entente_core::canonical::Digest;
 use entente_core::clock::Timestamp;
 use entente_core::events::Kind;
 use entente_core::idempotency::Idempotency;
-use entente_core::ids::MomentId;
+use entente_core::ids::{IntentId, MomentId};
 use entente_core::intents::IntentStatus;
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
@@ -34,7 +35,7 @@ pub struct Warning {
     pub note: String,
 }
 
-/// A question that was asked.
+/// A question that was asked, or a deliberation that was begun.
 #[derive(Debug, Clone)]
 pub struct Emitted {
     /// It, as its agent sees it.
@@ -58,6 +59,10 @@ struct Setting {
     addressee: Being,
     second: Option<Being>,
     around: Around,
+    /// The claim under which the agent works on the job.
+    claim: Option<Digest>,
+    /// The intent that it needs to be let into.
+    seat: Option<IntentId>,
 }
 
 /// Asks a person. `ask.agent_id` is the caller, whatever it says.
@@ -98,7 +103,7 @@ pub async fn emit(
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
-    let Setting { ask, addressee, second, around } = setting;
+    let Setting { ask, addressee, second, around, .. } = setting;
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
     let warnings = late(&moment, &around);
@@ -109,7 +114,7 @@ pub async fn emit(
     if let Some(mut before) = before {
         before.moment = before.moment.supersede(&kept.moment, turn.now)?;
         let next = json!({ "superseded_by": id });
-        turn.record(ctx, Kind::MomentSuperseded, &caller.agent, &before.moment, &next);
+        turn.record(ctx, Kind::MomentSuperseded, &caller.agent, &before.moment, &next)?;
         turn.save(ctx, &mut before).await?;
     }
     opened(ctx, &mut turn, &mut kept).await?;
@@ -128,17 +133,17 @@ pub async fn deliberate(
     ask: MomentAsk,
     text: &str,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<Emitted> {
     caller.require(Scope::MomentsWrite)?;
     let mut conn = ctx.pool.acquire().await?;
     if let Some(done) = idempotency::find::<Done>(&mut conn, caller, once).await? {
-        return Ok(repeated(&mut conn, caller, done, ctx.now()).await?.shown);
+        return repeated(&mut conn, caller, done, ctx.now()).await;
     }
     let setting = prepare(ctx, &mut conn, caller, ask).await?;
     drop(conn);
     let mut turn = Turn::begin(ctx, caller.trace, reach(caller, &setting, once)).await?;
     if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
-        return Ok(repeated(&mut turn.tx, caller, done, turn.now).await?.shown);
+        return repeated(&mut turn.tx, caller, done, turn.now).await;
     }
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, turn.now)?;
@@ -149,7 +154,7 @@ pub async fn deliberate(
     opened(ctx, &mut turn, &mut kept).await?;
     words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
     idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;
-    turn.shown(ctx, caller, kept).await
+    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings: Vec::new(), repeated: false })
 }
 
 /// Writes a new moment, and tells of it.
@@ -157,14 +162,14 @@ async fn opened(ctx: &Ctx, turn: &mut Turn, kept: &mut Kept) -> Outcome<()> {
     let agent = kept.moment.agent_id.clone();
     let question = kept.moment.state == MomentState::Open;
     let told = json!({ "question": question, "supersedes": kept.moment.supersedes });
-    turn.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told);
+    turn.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told)?;
     let hatches = kept.moment.hatches;
     if kept.moment.has_calibration_note {
         ctx.metrics.calibration_notes.inc();
     }
     if question && !(hatches.free_text && hatches.dialogue) {
         let told = json!({ "hatches": hatches, "justification": kept.moment.hatch_justification });
-        turn.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told);
+        turn.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told)?;
     }
     rows::insert(&mut turn.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
     turn.touch(&kept.moment);
@@ -195,11 +200,18 @@ async fn prepare(
         return Err(Refusal::field(Code::Unprocessable, "intent_id", "unknown", message).into());
     }
     // A job may tell of itself on the line of its intent; anybody else needs to be let in.
-    if let Some(intent) = named.filter(|_| works_for.is_none()) {
+    let seat = named.filter(|_| works_for.is_none());
+    if let Some(intent) = seat {
         seats::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
     }
     ask.intent_id = named.or(works_for);
-    Ok(Setting { ask, addressee, second, around: of_job(job.as_ref()) })
+    let around = of_job(job.as_ref());
+    Ok(Setting { ask, addressee, second, around, claim: job.as_ref().and_then(claim), seat })
+}
+
+/// The claim under which a job is worked on.
+fn claim(job: &Job) -> Option<Digest> {
+    job.claim.as_ref().map(|claim| claim.token)
 }
 
 fn of_job(job: Option<&Job>) -> Around {
@@ -247,9 +259,13 @@ fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reac
     reach
 }
 
-/// Requires, under the locks, that there is room for one more, that the intent still goes on, and that things are as the question says that they must be.
+/// Requires, under the locks, that there is room for one more, that the agent is still let into the intent, which goes on, and
+/// still works on the job, and that things are as the question says that they must be.
 async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
     lists::require_room(&mut turn.tx, &setting.ask, turn.now).await?;
+    if let Some(intent) = setting.seat {
+        seats::require(&mut turn.tx, &setting.ask.agent_id, intent, Level::Write, turn.now).await?;
+    }
     let wanted = &setting.ask.valid_while;
     let mut intent_status: Option<IntentStatus> = None;
     if let Some(id) = setting.ask.intent_id {
@@ -260,22 +276,23 @@ async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
         }
         intent_status = Some(intent.status);
     }
-    let job_status = match setting.ask.job_id {
-        Some(id) => turn.jobs.job(id).map(|job| job.status),
-        None => None,
-    };
+    let job = setting.ask.job_id.and_then(|id| turn.jobs.job(id));
+    let job_status = job.map(|job| job.status);
     let unlike = |wanted: &Option<String>, found: Option<&str>| {
         wanted.as_deref().is_some_and(|wanted| found != Some(wanted))
     };
-    let job = unlike(&wanted.job_status, job_status.map(JobStatus::as_str));
-    let intent = unlike(&wanted.intent_status, intent_status.map(IntentStatus::as_str));
-    if job || intent {
+    let other_job = unlike(&wanted.job_status, job_status.map(JobStatus::as_str));
+    let other_intent = unlike(&wanted.intent_status, intent_status.map(IntentStatus::as_str));
+    if other_job || other_intent {
         let message = "The job or the intent is not in the state that `valid_while` names, at this moment already. Look at \
                        it again before you ask.";
         return Err(Refusal::new(Code::CircumstancesChanged, message).into());
     }
-    if job_status.is_some_and(JobStatus::is_terminal) {
-        return Err(Refusal::new(Code::CircumstancesChanged, "The job has just ended.").into());
+    let works = job.is_some_and(|job| job.status == JobStatus::Running && claim(job) == setting.claim);
+    if setting.ask.job_id.is_some() && !works {
+        let message = "You have just stopped working on the job: it has ended, or your claim of it has. Look at it again \
+                       before you ask.";
+        return Err(Refusal::new(Code::CircumstancesChanged, message).into());
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Sh
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
     if let Some(moment) = kept.moment.acknowledge(&caller.agent, turn.now)? {
         kept.moment = moment;
-        turn.record(ctx, Kind::MomentAcknowledged, &caller.agent, &kept.moment, &json!({}));
+        turn.record(ctx, Kind::MomentAcknowledged, &caller.agent, &kept.moment, &json!({}))?;
         if !turn.scrub(ctx, &mut kept, &caller.agent).await? {
             turn.save(ctx, &mut kept).await?;
         }
@@ -67,7 +67,7 @@ impl Turn {
         kept.moment = moment;
         // What was remarked about words goes with them; code and place stay.
         kept.lints.iter_mut().for_each(|lint| lint.note.clear());
-        self.record(ctx, Kind::MomentScrubbed, actor, &kept.moment, &json!({}));
+        self.record(ctx, Kind::MomentScrubbed, actor, &kept.moment, &json!({}))?;
         self.save(ctx, kept).await?;
         words::scrub(&mut self.tx, kept.moment.id).await?;
         Ok(true)

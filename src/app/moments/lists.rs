@@ -17,6 +17,9 @@ use super::visible::{Seen, seen};
 use super::{Role, Shown, role, words};
 use crate::app::{Caller, Ctx, Outcome};
 
+/// Rows that are looked at for a page that a filter may leave most of out.
+const LOOKED: i64 = 500;
+
 /// Which moments to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
@@ -38,8 +41,18 @@ pub struct Filter {
     pub before: Option<MomentId>,
 }
 
+impl Filter {
+    /// Whether all that somebody may see is listed.
+    fn is_empty(&self) -> bool {
+        let Self { state, principal, agent, class, job, intent, limit: _, before: _ } = self;
+        let names = principal.is_none() && agent.is_none() && class.is_none();
+        names && state.is_none() && job.is_none() && intent.is_none()
+    }
+}
+
 /// The moments that the caller asked or is asked, with the scope `admin` everybody's; the latest first, and where to go on
-/// when there are more.
+/// when there are more. So many rows are looked at for a page, so that what a filter leaves out costs no more than that: a page
+/// may be short, or empty, and still say where to go on.
 ///
 /// # Errors
 /// The scope is missing.
@@ -47,37 +60,130 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<S
     caller.require(Scope::MomentsRead)?;
     let limit = filter.limit.clamp(1, MOMENT_PAGE);
     let who = Seen::filtered(caller, filter.agent.as_deref(), filter.principal.as_deref(), ctx.now());
+    let looked = if filter.is_empty() { i64::from(limit) + 1 } else { LOOKED };
     let mut conn = ctx.pool.acquire().await?;
-    let rows = seen!(
-        select,
+    let ids = looked_at(&mut conn, who, filter, looked).await?;
+    let rows = select!(
         "moments::list",
-        "($5::text IS NULL OR $5 = CASE
-                WHEN x.state = 'open' AND x.expires_at <= $4 AND (e.ended_at IS NULL OR e.ended_at >= x.expires_at)
+        "WHERE m.id = ANY($5) AND ($1 OR m.agent_id = $2 OR m.principal_id = $3 OR m.escalate_to = $3
+                AND m.escalate_at <= least($4, coalesce(m.resolved_at, m.ended_at, 'infinity')))
+           AND ($6::text IS NULL OR $6 = CASE
+                WHEN m.state = 'open' AND m.expires_at <= $4 AND (c.ended_at IS NULL OR c.ended_at >= m.expires_at)
                     THEN 'expired'
-                WHEN x.state IN ('open', 'deliberating') AND x.resolution_kind IS NULL AND e.ended_at IS NOT NULL
+                WHEN m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL AND c.ended_at IS NOT NULL
                     THEN 'withdrawn'
-                WHEN x.state = 'superseded' AND x.resolution_kind = 'dialogue' AND x.veto_settled_at IS NULL
+                WHEN m.state = 'superseded' AND m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL
                     AND (n.state IN ('withdrawn', 'expired')
                         OR n.state = 'open' AND (n.expires_at <= $4 OR nc.ended_at IS NOT NULL))
                     THEN 'deliberating'
-                ELSE x.state END)
-           AND ($6::text IS NULL OR x.principal_id = $6) AND ($7::text IS NULL OR x.agent_id = $7)
-           AND ($8::text IS NULL OR x.decision_class = $8) AND ($9::uuid IS NULL OR x.job_id = $9)
-           AND ($10::uuid IS NULL OR x.intent_id = $10) AND x.id < $11 ORDER BY x.id DESC LIMIT $12",
-        "ORDER BY y.id DESC LIMIT $12)) ORDER BY m.id DESC",
-        who,
+                ELSE m.state END)
+           AND ($7::text IS NULL OR m.principal_id = $7) AND ($8::text IS NULL OR m.agent_id = $8)
+           AND ($9::text IS NULL OR m.decision_class = $9) AND ($10::uuid IS NULL OR m.job_id = $10)
+           AND ($11::uuid IS NULL OR m.intent_id = $11) ORDER BY m.id DESC LIMIT $12",
+        who.everything,
+        who.agent,
+        who.person,
+        who.now,
+        &ids,
         filter.state.map(MomentState::as_str),
         filter.principal,
         filter.agent,
         filter.class,
         filter.job.map(JobId::uuid),
         filter.intent.map(IntentId::uuid),
-        filter.before.map_or(Uuid::max(), MomentId::uuid),
         i64::from(limit) + 1
     )
     .fetch_all(&mut *conn)
     .await?;
-    page(&mut conn, caller, rows, limit, who.now).await
+    let (shown, next) = page(&mut conn, caller, rows, limit, who.now).await?;
+    let all = i64::try_from(ids.len()).is_ok_and(|found| found < looked);
+    Ok((shown, next.or(ids.last().filter(|_| !all).map(|last| MomentId::from(*last)))))
+}
+
+/// Reads the ids of moments: the query's name, and what follows its `FROM`.
+macro_rules! ids {
+    ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
+        sqlx::query_scalar!("-- " + $name + "\n SELECT m.id FROM moments m " + $rest $(+ $more)* $(, $argument)*)
+    };
+}
+
+/// The ids among which a list is looked for, the latest first: those of the job or the intent, those that wait where only such
+/// are asked for, else all that somebody may see. Each along an index of its own.
+async fn looked_at(
+    conn: &mut PgConnection,
+    who: Seen<'_>,
+    filter: &Filter,
+    looked: i64,
+) -> Outcome<Vec<Uuid>> {
+    let before = filter.before.map_or(Uuid::max(), MomentId::uuid);
+    let waits = matches!(filter.state, Some(MomentState::Open | MomentState::Deliberating));
+    let ids = if let Some(job) = filter.job {
+        sqlx::query_scalar!(
+            "-- moments::list_of_job
+             SELECT id FROM moments WHERE job_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
+            job.uuid(),
+            before,
+            looked
+        )
+        .fetch_all(conn)
+        .await
+    } else if let Some(intent) = filter.intent {
+        sqlx::query_scalar!(
+            "-- moments::list_of_intent
+             SELECT id FROM moments WHERE intent_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
+            intent.uuid(),
+            before,
+            looked
+        )
+        .fetch_all(conn)
+        .await
+    } else if waits {
+        return waiting_ids(conn, who, before, looked).await;
+    } else {
+        seen!(
+            ids,
+            "moments::list_of_party",
+            "x.id < $5 ORDER BY x.id DESC LIMIT $6",
+            "ORDER BY y.id DESC LIMIT $6)) ORDER BY m.id DESC",
+            who,
+            before,
+            looked
+        )
+        .fetch_all(conn)
+        .await
+    };
+    Ok(ids?)
+}
+
+/// What waits, or may do so again, of what somebody may see: of each party as much as the indexes of what waits have, so that
+/// no plan goes through what is over.
+async fn waiting_ids(
+    conn: &mut PgConnection,
+    who: Seen<'_>,
+    before: Uuid,
+    looked: i64,
+) -> Outcome<Vec<Uuid>> {
+    let ids = sqlx::query_scalar!(
+        r#"-- moments::list_waiting
+         WITH w AS MATERIALIZED (
+             SELECT id FROM moments WHERE $1
+                AND (state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL)
+             UNION SELECT id FROM moments WHERE agent_id = $2 AND state IN ('open', 'deliberating')
+             UNION SELECT id FROM moments WHERE agent_id = $2 AND resolution_kind = 'dialogue' AND veto_settled_at IS NULL
+             UNION SELECT id FROM moments WHERE principal_id = $3
+                AND (state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL)
+             UNION SELECT id FROM moments WHERE escalate_to = $3
+                AND (state IN ('open', 'deliberating') OR resolution_kind = 'dialogue' AND veto_settled_at IS NULL))
+         SELECT id AS "id!" FROM w WHERE id < $4 ORDER BY id DESC LIMIT $5"#,
+        who.everything,
+        who.agent,
+        who.person,
+        before,
+        looked
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids)
 }
 
 /// What waits for the caller as a person: open questions and deliberations, the earliest deadline first; and where to go on

@@ -34,7 +34,8 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
 }
 
 /// As [`get`]; while nothing has happened, waits until something has, or the time is over. Nothing has happened while the
-/// question is open and nothing more was said, or, for who has `seen` a version, while that is the current one.
+/// question is open and nothing more was said, or, for who has `seen` a version, while that is the current one. What is over for
+/// good is not waited for; a refused question whose place another took may come back.
 ///
 /// # Errors
 /// As [`get`].
@@ -58,11 +59,14 @@ pub async fn wait(
             Some(seen) => found.moment.version != seen,
             None => *said.get_or_insert(now_said) != now_said || found.moment.state != MomentState::Open,
         };
-        if news || over || found.moment.state.is_terminal() {
+        let comes_back = found.moment.is_unsettled_veto() && found.moment.state == MomentState::Superseded;
+        if news || over || found.moment.state.is_terminal() && !comes_back {
             return Ok(found);
         }
-        // Nothing rings when a question lapses: that is true by itself, and told by the next sweep.
-        let lapses = found.moment.expires_at.filter(|_| found.moment.state == MomentState::Open);
+        // Nothing rings when a question lapses, this one or what took its place: that is true by itself, and told by the next
+        // sweep.
+        let lapses = if comes_back { found.next_over_at } else { found.moment.expires_at };
+        let lapses = lapses.filter(|_| found.moment.state != MomentState::Deliberating);
         let left = lapses.map(|at| (at - ctx.now()).to_std().unwrap_or_default().max(BLINK));
         let next = left.map_or(until, |left| until.min(Instant::now() + left));
         // What has come in the last instant is seen by one look more.

@@ -3,10 +3,8 @@
 //! reads it the instant it is due; here it is written down and told. Nothing is ever approved by time.
 
 use entente_core::clock::Timestamp;
-use entente_core::events::Kind;
 use entente_core::ids::MomentId;
 use entente_core::principals::HOUSE;
-use serde_json::json;
 use sqlx::PgPool;
 
 use super::{Reach, Turn, due_at, rows};
@@ -31,11 +29,6 @@ async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx, None, reach).await?;
     // Looked at again under the locks: another server may have been faster.
     let Some(mut kept) = turn.current(ctx, id).await? else { return Ok(0) };
-    if let Some(moment) = kept.moment.escalate(turn.now) {
-        kept.moment = moment;
-        turn.record(ctx, Kind::MomentEscalated, HOUSE, &kept.moment, &json!({}));
-        turn.save(ctx, &mut kept).await?;
-    }
     turn.scrub(ctx, &mut kept, HOUSE).await?;
     let done = turn.has_changed();
     if !done {
@@ -46,20 +39,22 @@ async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
     Ok(u64::from(done))
 }
 
-/// Moments to which time, the end of their job, or that of what took their place, does something at this moment.
+/// Moments to which time, the end of their job, or that of what took their place, does something at this moment; those that
+/// have been due for longest first, so that none waits for ever behind others.
 async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
     let ids = sqlx::query_scalar!(
         r#"-- moments::due
          SELECT d.id AS "id!" FROM (
-             (SELECT id FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
-             UNION
-             (SELECT m.id FROM moments m JOIN job_clock c ON c.job_id = m.job_id
+             (SELECT id, due_at AS at FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
+             UNION ALL
+             (SELECT m.id, c.ended_at FROM moments m JOIN job_clock c ON c.job_id = m.job_id
               WHERE m.job_id IS NOT NULL AND m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL
-                AND c.ended_at IS NOT NULL LIMIT $2)
-             UNION
-             (SELECT v.id FROM moments v JOIN moments n ON n.id = v.superseded_by
+                AND c.ended_at IS NOT NULL ORDER BY c.ended_at LIMIT $2)
+             UNION ALL
+             (SELECT v.id, n.ended_at FROM moments v JOIN moments n ON n.id = v.superseded_by
               WHERE v.resolution_kind = 'dialogue' AND v.veto_settled_at IS NULL AND v.state = 'superseded'
-                AND n.state IN ('withdrawn', 'expired') LIMIT $2)) d LIMIT $2"#,
+                AND n.state IN ('withdrawn', 'expired') ORDER BY n.ended_at LIMIT $2)) d
+         GROUP BY d.id ORDER BY min(d.at), d.id LIMIT $2"#,
         now,
         limit
     )

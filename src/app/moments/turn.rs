@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use super::rows::{self, Kept};
 use super::{Shown, described, due_at, kind_of_end, line_of, passed, role, words};
 use crate::app::lines::Line;
-use crate::app::{Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found};
+use crate::app::{AppError, Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found};
 use crate::feed::Touch;
 use crate::telemetry::MomentLabels;
 
@@ -164,9 +164,17 @@ impl Turn {
         rows::load(&mut self.tx, id).await
     }
 
-    /// Writes down what time, or the end of its job, has done to a moment in hand.
+    /// Writes down what time, or the end of its job, has done to a moment in hand: that a second person is asked too, also
+    /// where an answer comes before the sweep.
     async fn pass(&mut self, ctx: &Ctx, mut kept: Kept) -> Outcome<Kept> {
-        let Some(moment) = passed(&kept, self.now) else { return Ok(kept) };
+        let Some(moment) = passed(&kept, self.now) else {
+            if let Some(moment) = kept.moment.escalate(self.now) {
+                kept.moment = moment;
+                self.record(ctx, Kind::MomentEscalated, HOUSE, &kept.moment, &json!({}))?;
+                self.save(ctx, &mut kept).await?;
+            }
+            return Ok(kept);
+        };
         kept.moment = moment;
         let reason = json!({ "reason": kept.moment.end_reason });
         let kind = kind_of_end(&kept.moment);
@@ -185,7 +193,7 @@ impl Turn {
         more: &Value,
         by: Option<&str>,
     ) -> Outcome<()> {
-        self.record(ctx, kind, actor, &kept.moment, more);
+        self.record(ctx, kind, actor, &kept.moment, more)?;
         // For what was refused, or never was a question, no job has waited.
         let waited = kept.moment.digest.is_some() && kept.moment.state != MomentState::Closed;
         let job = kept.moment.job_id.filter(|_| waited);
@@ -207,18 +215,28 @@ impl Turn {
             let settled = kept.moment.veto_settled_at.is_some();
             let kind = if settled { Kind::MomentVetoSettled } else { Kind::MomentVetoRestored };
             let which = if settled { "settled_by" } else { "ended" };
-            self.record(ctx, kind, actor, &kept.moment, &json!({ which: ended.id }));
+            self.record(ctx, kind, actor, &kept.moment, &json!({ which: ended.id }))?;
             self.save(ctx, &mut kept).await?;
         }
         Ok(())
     }
 
     /// Records what became of a moment on its line: who and what, never the words.
-    pub fn record(&mut self, ctx: &Ctx, kind: Kind, actor: &str, moment: &Moment, more: &Value) {
+    pub fn record(
+        &mut self,
+        ctx: &Ctx,
+        kind: Kind,
+        actor: &str,
+        moment: &Moment,
+        more: &Value,
+    ) -> Outcome<()> {
+        let line = self.lines.get_mut(&line_of(moment)).ok_or_else(|| {
+            AppError::Inconsistent(format!("the line of {} is not locked by whoever changes it", moment.id))
+        })?;
+        line.record(ctx, Draft::of(kind, actor, described(moment, more)));
         let labels = MomentLabels { event: kind.wire() };
         ctx.metrics.moments.get_or_create(&labels).inc();
-        let Some(line) = self.lines.get_mut(&line_of(moment)) else { return };
-        line.record(ctx, Draft::of(kind, actor, described(moment, more)));
+        Ok(())
     }
 
     /// Writes a moment that has changed.

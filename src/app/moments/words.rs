@@ -55,15 +55,20 @@ pub async fn word(
         _ => Speaker::Principal(&decider),
     };
     let (moment, kind) = kept.moment.word(speaker, text, turn.now)?;
+    // Without its first word after an objection the agent could never ask again, however much was said before.
+    let is_owed = kept.moment.deliberated_at.is_none() && moment.deliberated_at.is_some();
     kept.moment = moment;
-    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }));
+    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }))?;
     turn.save(ctx, &mut kept).await?;
-    insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
+    let place = insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
+    if !is_owed {
+        check_place(place)?;
+    }
     idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
     turn.shown(ctx, caller, kept).await
 }
 
-/// Writes something that was said. The lock of the moment's line is held.
+/// Writes something that was said; its place in the thread. The lock of the moment's line is held.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     id: MomentId,
@@ -71,7 +76,7 @@ pub(super) async fn insert(
     kind: WordKind,
     text: &str,
     now: Timestamp,
-) -> Outcome<()> {
+) -> Outcome<i32> {
     let n = sqlx::query_scalar!(
         r#"-- moment_words::insert
          INSERT INTO moment_words (moment_id, n, author, kind, text, said_at)
@@ -85,11 +90,16 @@ pub(super) async fn insert(
     )
     .fetch_one(conn)
     .await?;
+    Ok(n)
+}
+
+/// Requires that a thread is not too long for one word more.
+fn check_place(n: i32) -> Result<(), Refusal> {
     if usize::try_from(n).is_ok_and(|n| n > LIST_ITEMS) {
         let message = format!(
             "{LIST_ITEMS} things were said about this already, as many as may be. Decide, or close it."
         );
-        return Err(Refusal::new(Code::TooLarge, message).into());
+        return Err(Refusal::new(Code::TooLarge, message));
     }
     Ok(())
 }

@@ -1,6 +1,10 @@
 //! Decisions through MCP: an agent asks, the moment is in the answer three times, the person answers elsewhere with its own
 //! key, and the agent hears of it. An agent finds no way here to answer for its person.
 
+use std::time::{Duration, Instant};
+
+use futures_util::future::join;
+
 use super::tools::{fits, listed};
 use super::{ERAS, Era, Mcp, meta};
 use crate::harness::{Client, Value, World, json};
@@ -157,6 +161,64 @@ async fn a_refused_question_is_talked_about_before_it_is_asked_anew() {
     let talk = json!({ "principal": "human.ada", "text": "The findings contradict each other." });
     assert_eq!(fits(&mcp, "post_deliberation", talk).await["state"], "deliberating");
     mcp.refused("post_deliberation", json!({ "text": "to nobody" }), "invalid_request").await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_deliberation_is_waited_for_by_who_says_what_it_has_seen() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let asked = mcp.ok("ask_principal", ask(json!({}))).await;
+    let moment = seen(&ada, &asked).await;
+    resolve(&ada, &moment, dialogue("Why now?")).await.is(200);
+    let about = json!({ "moment_id": asked["moment_id"], "wait_s": 20 });
+    let began = Instant::now();
+    let now = fits(&mcp, "check_decision", about.clone()).await;
+    assert_eq!((&now["state"], began.elapsed() < Duration::from_secs(10)), (&json!("deliberating"), true));
+    let reply = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let path = format!("{}/words", at(&moment));
+        ada.post(&path, json!({ "text": "I mean it." })).await.is(200)
+    };
+    let waits = fits(&mcp, "check_decision", with(about, json!({ "seen": now["version"] })));
+    let (heard, _) = join(waits, reply).await;
+    assert_eq!(heard["words"][0]["text"], "I mean it.", "{heard}");
+    assert!(heard["version"].as_i64() > now["version"].as_i64(), "{heard}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_key_stands_for_what_it_was_used_for() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    world.human("human.ben").await;
+    let mcp = Mcp::new(&agent, Era::Stateless);
+    let to = |about: Value| with(json!({ "text": "The findings differ.", "idempotency_key": "k1" }), about);
+    let first = mcp.ok("ask_principal", ask(json!({}))).await;
+    let veto = resolve(&ada, &seen(&ada, &first).await, dialogue("Why now?")).await.is(200);
+    let other =
+        mcp.ok("post_deliberation", json!({ "principal": "human.ben", "text": "I cannot tell." })).await;
+    // On another moment, and in the other form, it is no retry: else the word would be lost.
+    let said = to(json!({ "moment_id": veto["id"] }));
+    let once = mcp.ok("post_deliberation", said.clone()).await;
+    assert_eq!(mcp.ok("post_deliberation", said).await, once);
+    for about in [json!({ "moment_id": other["moment_id"] }), json!({ "principal": "human.ada" })] {
+        mcp.refused("post_deliberation", to(about), "idempotency_mismatch").await;
+    }
+    let to = |about: Value| with(json!({ "text": "I cannot tell.", "idempotency_key": "k2" }), about);
+    let begun = mcp.ok("post_deliberation", to(json!({ "principal": "human.ben" }))).await;
+    assert_eq!(mcp.ok("post_deliberation", to(json!({ "principal": "human.ben" }))).await, begun);
+    for about in [json!({ "principal": "human.ada" }), json!({ "moment_id": begun["moment_id"] })] {
+        mcp.refused("post_deliberation", to(about), "idempotency_mismatch").await;
+    }
+    // How long one waits for the answer says nothing of the question.
+    let waits =
+        |seconds: u32| ask(json!({ "principal": "human.ben", "idempotency_key": "k3", "wait_s": seconds }));
+    let asked = mcp.ok("ask_principal", waits(0)).await;
+    assert_eq!(mcp.ok("ask_principal", waits(1)).await["moment_id"], asked["moment_id"]);
+    let changed = with(waits(0), json!({ "offer": "Nothing more." }));
+    mcp.refused("ask_principal", changed, "idempotency_mismatch").await;
     world.end().await;
 }
 

@@ -69,6 +69,9 @@ async fn every_tool_is_closed_described_and_ordered() {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(tool["annotations"][hint].is_boolean(), "{name} has no {hint}");
         }
+        // What answers pings does not only read.
+        let answers = ["read_mailbox", "wait_for_events"].contains(&name);
+        assert!(!answers || tool["annotations"]["readOnlyHint"] == false, "{name}");
         let undescribed = tool["inputSchema"]["properties"].as_object().unwrap().iter();
         let undescribed: Vec<_> = undescribed
             .filter(|(_, schema)| schema["description"].is_null() && schema["properties"].is_null())
@@ -216,19 +219,25 @@ async fn a_ping_is_answered_for_who_reads_its_mail() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (a, b) = (Mcp::new(&ada, Era::Stateless), Mcp::new(&bob, Era::Handshake));
-    let mut ping = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
-    ping["intent"] = json!("aee.status.ping");
-    ping["type"] = json!("task");
-    ping["payload"] = json!({});
-    fits(&a, "send_envelope", json!({ "envelope": ping })).await;
+    // One of a usual id, and one whose id is as long as an id may be.
+    let asked = ["envelope-1".to_owned(), "e".repeat(128)];
+    for id in &asked {
+        let mut ping = letter(&world, id, ("agent.ada", "agent.bob"));
+        ping["intent"] = json!("aee.status.ping");
+        ping["type"] = json!("task");
+        ping["payload"] = json!({});
+        fits(&a, "send_envelope", json!({ "envelope": ping })).await;
+    }
     for _ in 0..2 {
         assert_eq!(fits(&b, "read_mailbox", json!({})).await["items"][0]["envelope"]["id"], "envelope-1");
     }
     let page = fits(&a, "read_mailbox", json!({})).await;
-    assert_eq!(page["items"].as_array().unwrap().len(), 1, "{page}");
-    let answer = &page["items"][0]["envelope"];
-    assert_eq!((&answer["reply_to"], &answer["payload"]), (&json!("envelope-1"), &json!({ "pong": true })));
-    assert_eq!((&answer["from"], &answer["type"]), (&json!("agent.bob"), &json!("result")));
+    assert_eq!(page["items"].as_array().unwrap().len(), 2, "{page}");
+    for (item, id) in page["items"].as_array().unwrap().iter().zip(&asked) {
+        let answer = &item["envelope"];
+        assert_eq!((&answer["reply_to"], &answer["payload"]), (&json!(id), &json!({ "pong": true })));
+        assert_eq!((&answer["from"], &answer["type"]), (&json!("agent.bob"), &json!("result")));
+    }
     world.end().await;
 }
 

@@ -1,6 +1,8 @@
 //! An objection lasts until those settle it to whom it belongs (binding moment §6.2): it comes back when what took its place
 //! ends without an answer, another person's answer is none, and the same question asked beforehand is no way around it.
 
+use std::time::{Duration, Instant};
+
 use futures_util::future::join;
 
 use super::vetoes::{instead, other, refused};
@@ -58,6 +60,50 @@ async fn an_objection_comes_back_when_what_took_its_place_is_taken_back_or_lapse
     let settled = told(&world, "moment.veto_settled").await;
     assert_eq!((&settled[0]["moment_id"], &settled[0]["settled_by"]), (&veto["id"], &third["id"]));
     ask(&agent, json!({})).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_refused_question_hears_that_it_comes_back() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let seen = async |veto: &Value| {
+        let found = agent.get(&at(veto)).await.ok();
+        assert_eq!(found["state"], "superseded");
+        format!("{}?wait=20&seen={}", at(veto), found["version"])
+    };
+    let pause = || tokio::time::sleep(Duration::from_millis(300));
+    // What took its place is taken back; then, nothing being swept, another lapses.
+    let (veto, next) = followed(&agent, &ada, json!({})).await;
+    let path = seen(&veto).await;
+    let back = async {
+        pause().await;
+        agent.post(&format!("{}/withdraw", at(&next)), json!({})).await.is(200);
+    };
+    let began = Instant::now();
+    let (found, ()) = join(agent.get(&path), back).await;
+    assert_eq!(
+        (&found.ok()["state"], began.elapsed() > Duration::from_millis(250)),
+        (&json!("deliberating"), true)
+    );
+    agent
+        .post("/moments", with(instead(&veto, other("Who may?")), json!({ "expires_in": 60 })))
+        .await
+        .is(201);
+    let path = seen(&veto).await;
+    world.clock.advance(59);
+    let lapse = async {
+        pause().await;
+        world.clock.advance(1);
+    };
+    let (found, ()) = join(agent.get(&path), lapse).await;
+    assert_eq!(found.ok()["state"], "deliberating");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // What is over for good is not waited for.
+    let closed = ada.post(&format!("{}/close", at(&veto)), json!({})).await.is(200);
+    let began = Instant::now();
+    agent.get(&format!("{}?wait=20&seen={}", at(&veto), closed["version"])).await.ok();
+    assert!(began.elapsed() < Duration::from_secs(10));
     world.end().await;
 }
 

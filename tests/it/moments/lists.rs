@@ -1,6 +1,7 @@
 //! What is shown of many moments: pages that end where they end, without words, and to nobody who only acts as the person; and
 //! how many may wait at once.
 
+use super::work::job;
 use super::{ask, at, dialogue, free_text, option, question, resolve, with};
 use crate::harness::{Setup, Sse, Value, World, ids, json};
 use crate::people::logged_in;
@@ -46,6 +47,49 @@ async fn what_never_came_to_the_second_person_hides_nothing_from_it() {
     assert_eq!(ids(&list["moments"]), [mine["id"].as_str().unwrap()]);
     assert_eq!(list["next_cursor"], Value::Null);
     ben.get(&at(&early)).await.refused(404, "not_found");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_filter_leaves_out_is_looked_at_in_portions() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
+    let (_hand, work) = job(&agent, json!({ "intent_id": intent })).await;
+    let mut rare = with(question("human.ada"), json!({ "job_id": work["job_id"] }));
+    rare["binding_moment"]["meta"] = json!({ "decision_class": "rare" });
+    let rare = agent.post("/moments", rare).await.is(201);
+    let common = ask(&agent, json!({})).await;
+    resolve(&ada, &common, option(0)).await.is(200);
+    // Later ones, all of which are over.
+    let text = "INSERT INTO moments SELECT (jsonb_populate_record(m, jsonb_build_object('id',
+                    'ffffffff-0000-4000-8000-' || lpad(to_hex(s), 12, '0')))).*
+                FROM moments m, generate_series(1, 1200) s WHERE m.state = 'resolved'";
+    sqlx::query(text).execute(&world.ctx().pool).await.unwrap();
+    let admin = world.admin().await;
+    for client in [&agent, &ada, &admin] {
+        // What has an index of its own is found at once, and there is no more.
+        let (job, intent) = (work["job_id"].as_str().unwrap(), intent.as_str().unwrap());
+        let direct = ["state=open".to_owned(), format!("job={job}"), format!("intent={intent}")];
+        for filter in direct {
+            let page = client.get(&format!("/moments?{filter}")).await.ok();
+            assert_eq!(ids(&page["moments"]), [rare["id"].as_str().unwrap()], "{filter}");
+            assert_eq!(page["next_cursor"], Value::Null, "{filter}");
+        }
+        let (mut found, mut sizes, mut cursor) = (Vec::new(), Vec::new(), String::new());
+        loop {
+            let page = client.get(&format!("/moments?class=rare{cursor}")).await.ok();
+            found.extend(ids(&page["moments"]));
+            sizes.push(page["moments"].as_array().unwrap().len());
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!((found, sizes), (vec![rare["id"].as_str().unwrap().to_owned()], vec![0, 0, 1]));
+    }
+    // A page without a filter is full.
+    let page = ada.get("/moments").await.ok();
+    assert_eq!((ids(&page["moments"]).len(), page["next_cursor"].is_string()), (100, true));
+    assert_eq!(ids(&ada.get("/moments?state=resolved&limit=7").await.ok()["moments"]).len(), 7);
     world.end().await;
 }
 
@@ -193,7 +237,14 @@ async fn an_end_that_is_asked_for_again_is_the_same() {
     // The first word of a deliberation leaves no hash under its key: with the same key it is the same, whatever it says.
     let talk = |text: &str| json!({ "principal_id": "human.ada", "text": text });
     let first = agent.once("d1").post("/moments/deliberations", talk("I cannot tell.")).await.is(201);
-    assert_eq!(agent.once("d1").post("/moments/deliberations", talk("Yes.")).await.is(201), first);
+    assert_eq!(agent.once("d1").post("/moments/deliberations", talk("Yes.")).await.is(200), first);
+    // With whom and about what is another thing.
+    world.human("human.ben").await;
+    let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
+    for other in [json!({ "principal_id": "human.ben" }), json!({ "intent_id": intent })] {
+        let other = with(talk("I cannot tell."), other);
+        agent.once("d1").post("/moments/deliberations", other).await.refused(409, "idempotency_mismatch");
+    }
     world.end().await;
 }
 
@@ -219,5 +270,9 @@ async fn what_is_misspelt_is_refused_and_what_cannot_be_shown_says_why() {
     let found = ada.get(&at(&moment)).await.ok();
     assert_eq!(found["binding_moment"], Value::Null);
     assert!(found["malformed"].as_str().unwrap().contains("synopsis"), "{found}");
+    for resolution in [option(0), dialogue("Which question?")] {
+        let refused = resolve(&ada, &moment, resolution).await.refused(409, "moment_not_open");
+        assert!(refused["message"].as_str().unwrap().contains("cannot be read"), "{refused}");
+    }
     world.end().await;
 }

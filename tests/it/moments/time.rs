@@ -1,5 +1,6 @@
 //! What time does to moments: they lapse, go to a second person, and leave no word behind. Nothing is ever approved by time.
 
+use super::work::job;
 use super::{ask, at, free_text, option, pass_time, question, resolve, told, with};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
@@ -63,6 +64,56 @@ async fn what_nobody_answers_goes_to_a_second_person() {
         json!({ "expires_in": 2_592_001 }),
     ] {
         agent.post("/moments", with(question("human.ada"), bad)).await.is(422);
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_before_the_sweep_is_told_with_the_second_person() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let ben = world.human("human.ben").await;
+    let second = json!({ "escalate_to": "human.ben", "escalate_after": 600, "expires_in": 3600 });
+    let (one, two) = (ask(&agent, second.clone()).await, ask(&agent, second).await);
+    world.clock.advance(600);
+    // Whoever answers: from then on the second person was asked too, and hears of it.
+    resolve(&ben, &one, option(1)).await.is(200);
+    resolve(&ada, &two, option(1)).await.is(200);
+    let escalated = told(&world, "moment.escalated").await;
+    let resolved = told(&world, "moment.resolved").await;
+    for (n, moment) in [one, two].iter().enumerate() {
+        for event in [&escalated[n], &resolved[n]] {
+            assert_eq!((&event["moment_id"], &event["escalated_to"]), (&moment["id"], &json!("human.ben")));
+        }
+    }
+    assert_eq!((escalated.len(), pass_time(&world).await), (2, 0));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_for_longest_comes_first() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    world.human("human.ada").await;
+    let (hand, work) = job(&agent, json!({})).await;
+    let of_job = ask(&agent, json!({ "job_id": work["job_id"] })).await;
+    hand.tell(&work, "result", json!({ "result": 1 })).await.is(200);
+    let mut lapse = Vec::new();
+    for seconds in [62, 61, 60] {
+        lapse.push(ask(&agent, json!({ "expires_in": seconds })).await);
+    }
+    world.clock.advance(90);
+    // One at a time, as where there is more than a sweep does at once.
+    for next in [&of_job, &lapse[2], &lapse[1], &lapse[0]] {
+        assert_eq!(entente::app::moments::pass_time(world.ctx(), 1).await.unwrap(), 1);
+        let written: Vec<String> = sqlx::query_scalar(
+            "SELECT id::text FROM moments WHERE ended_at IS NOT NULL ORDER BY changed_seq DESC",
+        )
+        .fetch_all(&world.ctx().pool)
+        .await
+        .unwrap();
+        let id: entente_core::ids::MomentId = next["id"].as_str().unwrap().parse().unwrap();
+        assert_eq!(written[0], id.uuid().to_string());
     }
     world.end().await;
 }

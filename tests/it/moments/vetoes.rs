@@ -162,7 +162,7 @@ async fn an_agent_may_refuse_its_own_question() {
     let text = "Two findings contradict each other; may I look on?";
     let ask = json!({ "principal_id": "human.ada", "text": text });
     let made = agent.once("d1").post("/moments/deliberations", ask.clone()).await.is(201);
-    assert_eq!(agent.once("d1").post("/moments/deliberations", ask).await.is(201)["id"], made["id"]);
+    assert_eq!(agent.once("d1").post("/moments/deliberations", ask).await.is(200)["id"], made["id"]);
     assert_eq!((&made["state"], &made["binding_moment"]), (&json!("deliberating"), &Value::Null));
     assert_eq!(made["words"][0]["text"], text);
     let inbox = ada.get("/moments/inbox").await.ok();
@@ -172,5 +172,26 @@ async fn an_agent_may_refuse_its_own_question() {
         .await
         .refused(409, "moment_not_open");
     agent.post(&format!("{}/withdraw", at(&made)), json!({ "reason": "settled" })).await.is(200);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_objection_is_answered_however_much_was_said_before() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let moment = ask(&agent, json!({})).await;
+    let words = format!("{}/words", at(&moment));
+    ada.post(&words, json!({ "text": "Who?" })).await.is(200);
+    // As many as may be, while the question was open.
+    let text = "INSERT INTO moment_words SELECT moment_id, s, author, kind, text, said_at
+                FROM moment_words, generate_series(2, 200) s";
+    sqlx::query(text).execute(&world.ctx().pool).await.unwrap();
+    agent.post(&words, json!({ "text": "The board." })).await.refused(413, "too_large");
+    resolve(&ada, &moment, dialogue("Not this way.")).await.is(200);
+    let said = agent.post(&words, json!({ "text": "Then which?" })).await.is(200);
+    assert_eq!(said["words_count"], 201);
+    agent.post(&words, json!({ "text": "And when?" })).await.refused(413, "too_large");
+    ada.post(&words, json!({ "text": "Never." })).await.refused(413, "too_large");
+    agent.post("/moments", instead(&moment, other("Should the registry have the tag?"))).await.is(201);
     world.end().await;
 }

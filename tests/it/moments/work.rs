@@ -96,6 +96,43 @@ async fn an_answer_waits_for_the_end_of_its_job_that_is_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_ends_while_a_question_waits_for_its_locks_is_no_ground_to_ask() {
+    let world = World::start().await;
+    let (agent, other) = (world.agent("agent.a").await, world.agent("agent.b").await);
+    world.human("human.ada").await;
+    let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
+    let (_hand, job) = job(&agent, json!({})).await;
+    let work = json!({ "job_id": job["job_id"] });
+    // Another claim of the job is under way, and nobody but its agents is let into the intent any more.
+    let mut tx = world.ctx().pool.begin().await.unwrap();
+    for text in [
+        "LOCK TABLE moments IN ACCESS EXCLUSIVE MODE",
+        "UPDATE job_clock SET claim_token = sha256('another')",
+        "INSERT INTO acls (intent_id, default_policy) SELECT id, 'closed' FROM intents WHERE title = 'release'",
+    ] {
+        sqlx::query(text).execute(&mut *tx).await.unwrap();
+    }
+    let late = async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        tx.commit().await.unwrap();
+    };
+    let about = with(question("human.ada"), json!({ "intent_id": intent }));
+    let talk = with(json!({ "principal_id": "human.ada", "text": "Two findings differ." }), work.clone());
+    let (question, talk, about, ()) = futures_util::join!(
+        agent.post("/moments", with(question("human.ada"), work)),
+        agent.post("/moments/deliberations", talk),
+        other.post("/moments", about),
+        late
+    );
+    for reply in [question, talk] {
+        let refused = reply.refused(409, "circumstances_changed");
+        assert!(refused["message"].as_str().unwrap().contains("claim"), "{refused}");
+    }
+    about.refused(403, "access_closed");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_job_withdraws_its_questions() {
     let world = World::start().await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
