@@ -127,6 +127,19 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
     Box::pin(talk.leave()).await;
 }
 
+/// Work in a task of its own, from the moment that it is waited for: it may hold locks of the database, and goes on also while
+/// a client that reads slowly, or the session's end, is waited for instead.
+fn begun<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Pending<T> {
+    Box::pin(async move {
+        match tokio::spawn(work).await {
+            Ok(done) => done,
+            Err(broken) if broken.is_panic() => std::panic::resume_unwind(broken.into_panic()),
+            // Nothing ends it but the end of the whole process.
+            Err(_) => std::future::pending().await,
+        }
+    })
+}
+
 /// The future, if there is one; else nothing ever.
 async fn maybe<T>(future: Option<&mut Pending<T>>) -> T {
     match future {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::harness::socket::{Socket, hello, seqs};
-use super::super::harness::{Value, json};
+use super::super::harness::{Value, World, json};
 use super::{world, world_with};
 
 fn logs(from: usize, count: usize) -> Value {
@@ -238,5 +238,41 @@ async fn who_falls_behind_is_told_so_once_on_the_job() {
     let mut again = socket.resume(&world, key, 161).await;
     assert_eq!(again.numbered(1).await[0]["payload"]["body"]["phase"], "back_pressure");
     drop((socket, other, again));
+    world.end().await;
+}
+
+/// Waits until as many are counted.
+async fn until(world: &World, sql: &'static str, count: i64) {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found: i64 = sqlx::query_scalar(sql).fetch_one(&world.ctx().pool).await.unwrap();
+        if found == count {
+            return;
+        }
+        assert!(Instant::now() < end, "{found} instead of {count}: {sql}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_while_its_events_are_numbered_holds_nobody_up() {
+    let (world, hand, key) = world().await;
+    let mut socket = Socket::open(&world, key).await;
+    let job = socket.submit(json!({ "agent": "echo" })).await;
+    let claimed = hand.one().await;
+    hand.events(&claimed, logs(0, 4)).await.ok();
+    socket.numbered(4).await;
+    let mut other = Socket::open(&world, key).await;
+    // The other one's events cannot be numbered yet; meanwhile it holds its own row.
+    let mut lock = world.ctx().pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE session_frames IN SHARE MODE").execute(&mut *lock).await.unwrap();
+    other.ask("job.subscribe", json!({ "job_id": job["job_id"], "history": true })).await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    until(&world, waiting, 1).await;
+    drop(other);
+    until(&world, waiting, 2).await;
+    lock.rollback().await.unwrap();
+    until(&world, "SELECT count(*) FROM sessions WHERE NOT attached", 1).await;
+    drop(socket);
     world.end().await;
 }
