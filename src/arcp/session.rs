@@ -16,6 +16,7 @@ use entente_core::sessions::machine::Machine;
 use entente_core::sessions::{Delivery, Moment};
 use futures_util::StreamExt as _;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asking::{Desk, Done};
@@ -24,6 +25,7 @@ use crate::app::Outcome;
 use crate::app::sessions::{self, Batch};
 use crate::feed::Listener;
 use crate::http::Doors;
+use crate::shutdown::Tasks;
 
 /// Requests of one session that are under way at once; the next are read when one of them is answered.
 const UNDER_WAY: usize = 256;
@@ -129,14 +131,15 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
 
 /// Work in a task of its own, from the moment that it is waited for: it may hold locks of the database, and goes on also while
 /// a client that reads slowly, or the session's end, is waited for instead.
-fn begun<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Pending<T> {
+fn begun<T: Send + 'static>(tasks: &Tasks, work: impl Future<Output = T> + Send + 'static) -> Pending<T> {
+    let tasks = tasks.clone();
     Box::pin(async move {
-        match tokio::spawn(work).await {
-            Ok(done) => done,
-            Err(broken) if broken.is_panic() => std::panic::resume_unwind(broken.into_panic()),
-            // Nothing ends it but the end of the whole process.
-            Err(_) => std::future::pending().await,
-        }
+        let (done, told) = oneshot::channel();
+        tasks.spawn("session work", async move {
+            let _nobody_waits = done.send(work.await);
+        });
+        // It broke, or the server has given it up, and the session with it.
+        told.await.unwrap_or_else(|gone| std::panic::resume_unwind(Box::new(gone)))
     })
 }
 

@@ -16,7 +16,7 @@ impl Talk {
         self.active_at = Instant::now();
         if let Ask::Open { request, hello, dialect, features } = ask {
             let (doors, line) = (Arc::clone(&self.doors), self.line);
-            self.others.push(begun(async move {
+            self.others.push(begun(&self.doors.tasks, async move {
                 match enter(&doors, line, &hello, dialect, features).await {
                     Ok(inside) => Done::Entered(request, Box::new(inside)),
                     Err(failure) => Done::Answer(request, Answer::Refused(refusal(failure), None), None),
@@ -39,21 +39,23 @@ impl Talk {
             Ask::Open { .. } => {}
             Ask::Submit { request, submit, trace_id } => {
                 self.weights.push_back(submit.input.as_ref().map_or(0, |input| input.get().len()));
-                self.submits.push_back(begun(desk.submit(request, *submit, trace_id)));
+                self.submits.push_back(begun(&self.doors.tasks, desk.submit(request, *submit, trace_id)));
             }
             Ask::Cancel { request, job_id, reason } => {
-                self.others.push(begun(desk.cancel(request, job_id, reason)));
+                self.others.push(begun(&self.doors.tasks, desk.cancel(request, job_id, reason)));
             }
             Ask::List { request, list } => {
                 let most = self.machine.most();
-                self.others.push(begun(desk.list(request, *list, most)));
+                self.others.push(begun(&self.doors.tasks, desk.list(request, *list, most)));
             }
             Ask::Subscribe { request, job_id, history, from } => {
                 let since = if history { Since::After(from) } else { Since::Now };
-                self.follows.push_back(begun(desk.subscribe(request, job_id, since)));
+                self.follows.push_back(begun(&self.doors.tasks, desk.subscribe(request, job_id, since)));
             }
-            Ask::Unsubscribe { job_id } => self.follows.push_back(begun(desk.unsubscribe(job_id))),
-            Ask::Press { job_id, lag } => self.others.push(begun(desk.press(job_id, lag))),
+            Ask::Unsubscribe { job_id } => {
+                self.follows.push_back(begun(&self.doors.tasks, desk.unsubscribe(job_id)));
+            }
+            Ask::Press { job_id, lag } => self.others.push(begun(&self.doors.tasks, desk.press(job_id, lag))),
             Ask::Acked(seq) => {
                 self.acked = Some(seq);
                 self.acknowledge();
@@ -67,7 +69,7 @@ impl Talk {
             return;
         }
         if let (Some(seq), Some(desk)) = (self.acked.take(), self.desk.clone()) {
-            self.acking = Some(begun(desk.acked(seq)));
+            self.acking = Some(begun(&self.doors.tasks, desk.acked(seq)));
         }
     }
 

@@ -54,7 +54,7 @@ impl Talk {
             matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
         if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
             self.unheard = false;
-            self.others.push(begun(desk.keep(true)));
+            self.others.push(begun(&self.doors.tasks, desk.keep(true)));
         }
     }
 
@@ -140,7 +140,7 @@ impl Talk {
         let Some(desk) = self.desk.clone() else { return };
         self.stale = false;
         let plan = std::mem::take(&mut self.unplanned) || !self.followed.is_empty();
-        self.reading = Some(begun(desk.read(self.read_seq, plan)));
+        self.reading = Some(begun(&self.doors.tasks, desk.read(self.read_seq, plan)));
     }
 
     /// What is due: heartbeats, fences, the session's life, a second attempt.
@@ -163,9 +163,9 @@ impl Talk {
             }
             let settings = &self.doors.ctx.settings.sessions;
             self.keep_at = now + settings.resume_window / 4;
-            self.others.push(begun(desk.clone().keep(!self.unheard)));
+            self.others.push(begun(&self.doors.tasks, desk.clone().keep(!self.unheard)));
             if now.duration_since(self.active_at) >= settings.idle {
-                self.others.push(begun(desk.rest()));
+                self.others.push(begun(&self.doors.tasks, desk.rest()));
             }
         }
         let chance = self.chance();
