@@ -168,17 +168,17 @@ impl Server {
         // Of messages, of jobs and of envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         // Several pools: a connection is served by the thread that made it, and writers never wait for one busy with requests.
-        let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS));
-        let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS);
-        let messages = db::writers_pool(database.clone(), writers);
-        let doors = db::pool(database, config.database_connections);
+        let tasks = Tasks::new();
+        let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS), tasks.draining());
+        let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS, tasks.draining());
+        let messages = db::writers_pool(database.clone(), writers, tasks.draining());
+        let doors = db::pool(database, config.database_connections, tasks.draining());
         // One connection of each is there before the first request is.
         for pool in [&house, &messages, &doors] {
             database::wait_for(pool).await?;
         }
         db::migrate::run(&house).await?;
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
-        let tasks = Tasks::new();
         let ctx = Ctx {
             provisioners: Arc::new(provision::provisioners(&config, &chance).map_err(StartError::Egress)?),
             pool: house.clone(),

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use entente_core::clock::Clock as _;
 use sqlx::postgres::PgConnectOptions;
+use tokio_util::sync::CancellationToken;
 
 use super::Done;
 use super::run::{Database, database};
@@ -22,7 +23,7 @@ pub(super) async fn migrate() -> Done {
     let config = Config::from_environment()?;
     telemetry::init(&config);
     let Database { options, private } = database(&config).await?;
-    let pool = db::pool(options, 2);
+    let pool = db::pool(options, 2, &CancellationToken::new());
     let done = async {
         let before = migrate::applied(&pool).await?;
         migrate::run(&pool).await?;
@@ -106,7 +107,7 @@ pub(super) async fn doctor() -> Done {
 }
 
 async fn examine(findings: &mut Findings, options: PgConnectOptions, connections: u32) -> Done {
-    let pool = db::pool(options, 1);
+    let pool = db::pool(options, 1, &CancellationToken::new());
     let mut connection = match pool.acquire().await {
         Ok(connection) => connection,
         Err(e) => {

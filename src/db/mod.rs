@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgPool};
+use tokio_util::sync::CancellationToken;
 
 /// How long a request waits for a connection before it is answered "unavailable". Short: a client that is told to
 /// come back is better off than one that hangs.
@@ -33,24 +34,25 @@ pub fn options(url: &str) -> Option<PgConnectOptions> {
     known.then(|| PgConnectOptions::from_str(url).ok()).flatten()
 }
 
-/// A pool of connections; it connects when it is first used.
+/// A pool of connections; it connects when it is first used. When `leaving` is cancelled the threads that serve requests end,
+/// and with them whatever connection one of them opened: from then on each is tested before it is used.
 #[must_use]
-pub fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
-    waiting(options.options(LED), connections, ACQUIRE_TIMEOUT)
+pub fn pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(options.options(LED), connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// The pool of those who write messages. Their one statement joins what it is given by hash, which is faster over many
 /// intents; it was measured so.
 #[must_use]
-pub fn writers_pool(options: PgConnectOptions, connections: u32) -> PgPool {
-    waiting(options, connections, ACQUIRE_TIMEOUT)
+pub fn writers_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(options, connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// A pool whose users wait for a connection as long as it takes: nobody waits for them, and what they have done is to be
 /// written down.
 #[must_use]
-pub fn patient_pool(options: PgConnectOptions, connections: u32) -> PgPool {
-    waiting(options.options(LED), connections, PATIENT_TIMEOUT)
+pub fn patient_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(options.options(LED), connections, PATIENT_TIMEOUT, leaving)
 }
 
 /// Has every statement led by an index. The one plan of a statement is made when a server begins, with tables that are still
@@ -58,24 +60,26 @@ pub fn patient_pool(options: PgConnectOptions, connections: u32) -> PgPool {
 const LED: [(&str, &str); 3] =
     [("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
 
-fn waiting(options: PgConnectOptions, connections: u32, timeout: Duration) -> PgPool {
+fn waiting(
+    options: PgConnectOptions,
+    connections: u32,
+    timeout: Duration,
+    leaving: &CancellationToken,
+) -> PgPool {
     // Every statement is written for one plan, whatever its parameters are. Without this PostgreSQL plans statements with
     // array parameters anew each time, which costs more than running them.
     let options = options
         .application_name("entente")
         .statement_cache_capacity(STATEMENT_CACHE)
         .options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]);
+    let leaving = leaving.clone();
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(timeout)
         .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move {
-                if meta.idle_for > TEST_AFTER_IDLE {
-                    return Ok(connection.ping().await.is_ok());
-                }
-                Ok(true)
-            })
+        .before_acquire(move |connection, meta| {
+            let doubtful = meta.idle_for > TEST_AFTER_IDLE || leaving.is_cancelled();
+            Box::pin(async move { Ok(!doubtful || connection.ping().await.is_ok()) })
         })
         .connect_lazy_with(options)
 }
