@@ -263,6 +263,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// A change of a subscription.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = SubscriptionChange)]
 #[schema(example = json!({ "active": true }))]
 struct ChangeBody {
     /// Where to send from now on.

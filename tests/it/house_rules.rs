@@ -280,6 +280,37 @@ fn nothing_is_left_lying_about() {
     none(&faults);
 }
 
+/// The names that the OpenAPI document has for what is written in Rust, each with where it is written.
+fn schemas() -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in program() {
+        for part in text.split("#[derive(").skip(1) {
+            let (derived, rest) = part.split_once(")]").unwrap();
+            if !derived.contains("ToSchema") {
+                continue;
+            }
+            // Up to the declaration; what stands between is attributes.
+            let declared =
+                ["struct ", "enum "].iter().filter_map(|word| Some((rest.find(word)?, word.len())));
+            let (at, word) = declared.min().unwrap();
+            let said =
+                rest[..at].split("#[schema(as = ").nth(1).map(|name| name.split([')', ',']).next().unwrap());
+            let own = rest[at + word..].split([' ', '<', '(', ';']).next().unwrap();
+            found.entry(said.unwrap_or(own).to_owned()).or_default().push(format!("{file}: {own}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_schema_has_a_name_of_its_own() {
+    // Of two with one name the document has only the last, and says it of both.
+    let found = schemas();
+    assert!(found.len() > 100, "only {} schemas were found", found.len());
+    let doubled = found.iter().filter(|(_, places)| places.len() > 1);
+    none(&doubled.map(|(name, places)| format!("`{name}` is {}", places.join(" and "))).collect::<Vec<_>>());
+}
+
 #[test]
 fn migrations_only_go_forward() {
     let mut names: Vec<String> = fs::read_dir(root().join("migrations"))

@@ -16,6 +16,7 @@ use super::words::{content, is_english, key, shared, stem, words};
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
+#[schema(as = LintLevel)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Worth knowing.

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use entente::db::{migrate, pool, private::Private};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
+use tokio_util::sync::CancellationToken;
 
 const TEMPLATE: &str = "template_of_tests";
 
@@ -78,7 +79,7 @@ impl Cluster {
         let mut connection = private.options().connect().await.unwrap();
         sqlx::raw_sql("CREATE DATABASE template_of_tests").execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
-        let template = pool(private.options_for(TEMPLATE), 1);
+        let template = pool(private.options_for(TEMPLATE), 1, &CancellationToken::new());
         migrate::run(&template).await.unwrap();
         template.close().await;
         let (over, names) = mpsc::channel();

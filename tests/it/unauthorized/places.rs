@@ -23,6 +23,12 @@ async fn post(world: &World, owner: &Client) -> Value {
 impl Places {
     pub async fn make(world: &World) -> Self {
         let owner = world.agent("agent.owner").await;
+        let places = Self::older(world, &owner).await;
+        // Nouns with many things of their own make them in a file of their own.
+        Self(places)
+    }
+
+    async fn older(world: &World, owner: &Client) -> Vec<(&'static str, String)> {
         let intent = owner.post("/intents", json!({ "title": "private" })).await.ok();
         let intent = intent["id"].as_str().unwrap().to_owned();
         let channel =
@@ -50,7 +56,7 @@ impl Places {
         let lease =
             owner.post(&format!("/intents/{intent}/leases"), json!({ "scope": "research" })).await.ok();
         let me = owner.get("/principals/me").await.ok();
-        register(&owner, "agent.owner", &key(1)).await;
+        register(owner, "agent.owner", &key(1)).await;
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
@@ -58,8 +64,8 @@ impl Places {
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
-        let moment = post(world, &owner).await;
-        let places = vec![
+        let moment = post(world, owner).await;
+        vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
@@ -88,9 +94,7 @@ impl Places {
             ("moment_id", moment["id"].as_str().unwrap().to_owned()),
             // Nobody but an admin hears whether there is one.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
-        ];
-        // Nouns with many things of their own make them in a file of their own.
-        Self(places)
+        ]
     }
 
     pub fn fill(&self, path: &str) -> String {
