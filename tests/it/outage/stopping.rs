@@ -1,9 +1,12 @@
 //! A server that is told to stop: streams are told to reconnect, what is in flight finishes, nobody's request fails.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Cluster, Sse, json, talk};
@@ -66,6 +69,39 @@ async fn a_restart_under_load_fails_no_request() {
     assert!(stream.other.iter().any(|line| line.contains("reconnect")), "{:?}", stream.other);
     let shown = any.get(&format!("/channels/{channel}")).await.ok();
     assert_eq!(shown["message_count"], total, "each send once");
+}
+
+/// Asks on a connection of its own until nobody listens; whether each request that could be sent was answered.
+async fn knock(address: SocketAddr) -> std::io::Result<u64> {
+    let mut answered = 0;
+    loop {
+        let Ok(mut stream) = TcpStream::connect(address).await else { return Ok(answered) };
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await?;
+        assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply:?}");
+        answered += 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_in_while_the_server_stops_is_answered() {
+    let url = Cluster::get().url(&Cluster::get().fresh_database().await);
+    let place = Place::new("gate");
+    let launch = Launch::shared(&place, &url);
+    let mut answered = 0;
+    for round in 0..8 {
+        let (mut server, _) = launch.start().await;
+        let knocking: Vec<_> = (0..16).map(|_| tokio::spawn(knock(server.address))).collect();
+        tokio::time::sleep(Duration::from_millis(100 + round)).await;
+        server.terminate();
+        for each in join_all(knocking).await {
+            answered +=
+                each.unwrap().unwrap_or_else(|e| panic!("round {round}: who had got in was sent away: {e}"));
+        }
+        assert!(server.ended().await.success());
+    }
+    assert!(answered > 100, "only {answered} requests were made");
 }
 
 #[tokio::test(flavor = "multi_thread")]
