@@ -167,6 +167,10 @@ id_types! {
     ReservationId = "rsv";
     /// A binding moment: a question to a person, or a deliberation with one.
     MomentId = "bm";
+    /// A portfolio of intents, RFC-0004.
+    PortfolioId = "folio";
+    /// An intent's place in a portfolio, RFC-0004.
+    MembershipId = "mem";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -214,6 +218,7 @@ macro_rules! minted {
 
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
+minted!(PortfolioId, MembershipId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 
 impl IntentId {

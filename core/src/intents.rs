@@ -3,6 +3,8 @@
 //! An intent is what its log says: [`replay`] makes it anew from its events, which is how exports are verified and
 //! how a stream that fell behind learns what the state was before and after a patch.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -108,7 +110,7 @@ pub struct Intent {
     pub status: IntentStatus,
     /// How sure its agents are, 0 to 1.
     pub confidence: f64,
-    /// Rises by one with each change of state or status; guards writes (`If-Match`).
+    /// Rises by one with each change of state, status or dependencies; guards writes (`If-Match`).
     pub version: i64,
     /// The client's governance policy (RFC-0013), kept as given.
     pub governance_policy: Option<Map<String, Value>>,
@@ -153,9 +155,7 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
     if ask.description.len() > TEXT_BYTES {
         return fault("description", "too_long", format!("`description` has at most {TEXT_BYTES} bytes."));
     }
-    if ask.depends_on.len() > DEPENDENCIES {
-        return fault("depends_on", "too_long", format!("`depends_on` has at most {DEPENDENCIES} intents."));
-    }
+    check_dependencies(&ask.depends_on)?;
     if ask.status.is_terminal() {
         return fault("status", "terminal", "An intent cannot begin completed or abandoned.".to_owned());
     }
@@ -165,13 +165,15 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
         patch::check_size(object)?;
         object.values().try_for_each(crate::canonical::exact)?;
     }
+    let mut seen = HashSet::new();
+    let depends_on = ask.depends_on.into_iter().filter(|id| seen.insert(*id)).collect();
     Ok(Intent {
         id,
         title: ask.title,
         description: ask.description,
         created_by: created_by.to_owned(),
         parent_id: ask.parent_id,
-        depends_on: ask.depends_on,
+        depends_on,
         constraints: ask.constraints,
         state: ask.state,
         status: ask.status,
@@ -181,6 +183,18 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
         created_at: now,
         updated_at: now,
     })
+}
+
+/// Checks how many dependencies are asked for, before any of them is looked up.
+///
+/// # Errors
+/// More than [`DEPENDENCIES`].
+pub fn check_dependencies(asked: &[IntentId]) -> Result<(), Refusal> {
+    if asked.len() <= DEPENDENCIES {
+        return Ok(());
+    }
+    let message = format!("`depends_on` has at most {DEPENDENCIES} intents.");
+    Err(Refusal::field(Code::InvalidRequest, "depends_on", "too_long", message))
 }
 
 impl Intent {
@@ -254,6 +268,10 @@ pub fn moved_payload(before: &Intent, after: &Intent, reason: Option<&str>) -> V
     payload
 }
 
+/// The events that change an intent, each by one version. [`replay`] needs no others.
+pub const CHANGES: [Kind; 4] =
+    [Kind::StatePatched, Kind::StatusChanged, Kind::DependencyAdded, Kind::DependencyRemoved];
+
 /// An intent before and after one of its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
@@ -288,6 +306,11 @@ pub fn replay(before: Option<Intent>, event: &Event) -> Result<Option<Intent>, S
     } else if event.event_type == Kind::StatusChanged.wire() {
         let status = payload.get("status").and_then(Value::as_str).and_then(IntentStatus::parse);
         intent.status = status.ok_or_else(|| wrong("has no status"))?;
+    } else if event.event_type == Kind::DependencyAdded.wire() {
+        intent.depends_on.push(dependency(&payload).ok_or_else(|| wrong("names no dependency"))?);
+    } else if event.event_type == Kind::DependencyRemoved.wire() {
+        let gone = dependency(&payload).ok_or_else(|| wrong("names no dependency"))?;
+        intent.depends_on.retain(|id| *id != gone);
     } else {
         return Ok(Some(intent));
     }
@@ -297,6 +320,10 @@ pub fn replay(before: Option<Intent>, event: &Event) -> Result<Option<Intent>, S
     }
     intent.updated_at = event.created_at;
     Ok(Some(intent))
+}
+
+fn dependency(payload: &Value) -> Option<IntentId> {
+    payload.get("dependency_id").and_then(Value::as_str).and_then(|id| id.parse().ok())
 }
 
 #[derive(Deserialize)]

@@ -27,6 +27,10 @@ kinds! {
     StatePatched = "state_patched";
     /// Its status was changed.
     StatusChanged = "status_changed";
+    /// It waits for another intent (RFC-0002).
+    DependencyAdded = "dependency_added";
+    /// It waits for another intent no longer.
+    DependencyRemoved = "dependency_removed";
     /// An agent was assigned to it.
     AgentAssigned = "agent_assigned";
     /// An agent was taken off it.
@@ -199,6 +203,14 @@ kinds! {
     MomentVetoRestored = "moment.veto_restored";
     /// A question came with a way to refuse it closed (binding moment §11.3).
     MomentHatchSuppressed = "moment.hatch_suppressed";
+    /// A portfolio came to be (house log, RFC-0004).
+    PortfolioCreated = "portfolio_created";
+    /// A portfolio's status was changed (house log).
+    PortfolioStatusChanged = "portfolio.status_changed";
+    /// An intent was put into a portfolio, or its place there changed (house log).
+    PortfolioIntentAdded = "added_to_portfolio";
+    /// An intent was taken out of a portfolio (house log).
+    PortfolioIntentRemoved = "removed_from_portfolio";
     /// A person's password was set (house log).
     PasswordSet = "person.password_set";
     /// A one-time link for a person was made (house log).

@@ -33,6 +33,14 @@ pub const LEASES: usize = 1_000;
 pub const LEASE_SECONDS: u32 = 7 * 24 * 3600;
 /// Intents that one intent may depend on.
 pub const DEPENDENCIES: usize = 100;
+/// Levels of intents within each other: deeper ones nobody keeps in view, and each look upwards walks all of them.
+pub const INTENT_DEPTH: usize = 100;
+/// Intents that one walk over a graph visits at the most: what has more is looked at part by part.
+pub const GRAPH_NODES: usize = 5_000;
+/// Intents of one portfolio: its sums and its stream look at all of them.
+pub const PORTFOLIO_INTENTS: usize = 1_000;
+/// Portfolios of one page: each is shown with the sums of all of its intents.
+pub const PORTFOLIO_PAGE: u32 = 100;
 /// Attempts that a task may be given: what fails a hundred times needs a person.
 pub const ATTEMPTS: u32 = 100;
 /// Seconds that a task may rest between two attempts: a day.

@@ -107,6 +107,8 @@ codes! {
     BadProof = "bad_proof";
     /// Nobody would receive the message: no agent holds the role on this channel.
     NoRecipient = "no_recipient";
+    /// The intent would wait for itself, directly or through others (RFC-0002); leave out that dependency.
+    DependencyCircle = "dependency_circle";
     /// The transition is not one that the state machine has (RFC-0001 with the strict setting, RFC-0012).
     InvalidTransition = "invalid_transition";
     /// The lease does not cover it, or it is not the caller's to do (ARCP §9.3).

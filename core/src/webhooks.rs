@@ -6,7 +6,7 @@ use ulid::Ulid;
 
 use crate::canonical::sha256;
 use crate::clock::Timestamp;
-use crate::ids::{ChannelId, EndpointId, IntentId};
+use crate::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use crate::keys::glob_matches;
 use crate::limits::LIST_ITEMS;
 use crate::principals::check_name;
@@ -119,6 +119,9 @@ pub struct Endpoint {
     pub intent_id: Option<IntentId>,
     /// Only of this channel.
     pub channel_id: Option<ChannelId>,
+    /// Only of this portfolio. Missing in what an older server kept for a retry.
+    #[serde(default)]
+    pub portfolio_id: Option<PortfolioId>,
     /// Only of these types, globs with `*`; empty for all.
     pub event_types: Vec<String>,
     /// Where to send; without it nothing is sent (the SDK makes such, RFC-0006).
@@ -144,6 +147,8 @@ pub struct EndpointAsk {
     pub intent_id: Option<IntentId>,
     /// Only of this channel.
     pub channel_id: Option<ChannelId>,
+    /// Only of this portfolio.
+    pub portfolio_id: Option<PortfolioId>,
     /// Only of these types.
     pub event_types: Vec<String>,
     /// Where to send.
@@ -182,8 +187,13 @@ impl Endpoint {
         check_types(&ask.event_types)?;
         check_end(ask.expires_at, now)?;
         let kind = if ask.mailbox { EndpointKind::Mailbox } else { EndpointKind::Subscription };
-        if ask.mailbox && (ask.intent_id.is_some() || ask.channel_id.is_some()) {
+        let narrowed = ask.intent_id.is_some() || ask.channel_id.is_some();
+        if ask.mailbox && (narrowed || ask.portfolio_id.is_some()) {
             return Err(whole_mailbox());
+        }
+        if narrowed && ask.portfolio_id.is_some() {
+            let message = "A subscription is to an intent, a channel or a portfolio. Name one of them.";
+            return Err(Refusal::field(Code::Unprocessable, "portfolio_id", "either", message));
         }
         check_whole(kind, &ask.event_types)?;
         Ok(Self {
@@ -193,6 +203,7 @@ impl Endpoint {
             agent_id: agent_id.to_owned(),
             intent_id: ask.intent_id,
             channel_id: ask.channel_id,
+            portfolio_id: ask.portfolio_id,
             event_types: ask.event_types,
             url: ask.url,
             signature: ask.signature,
@@ -213,6 +224,7 @@ impl Endpoint {
             agent_id: agent_id.to_owned(),
             intent_id: None,
             channel_id: None,
+            portfolio_id: None,
             event_types: Vec::new(),
             url: Some(url.to_owned()),
             signature: Scheme::V1,
@@ -282,8 +294,8 @@ fn check_whole(kind: EndpointKind, types: &[String]) -> Result<(), Refusal> {
 }
 
 fn whole_mailbox() -> Refusal {
-    let message =
-        "A subscription to a mailbox is to all of it. Leave out `intent_id`, `channel_id` and `event_types`.";
+    let message = "A subscription to a mailbox is to all of it. Leave out `intent_id`, `channel_id`, `portfolio_id` and \
+         `event_types`.";
     Refusal::field(Code::Unprocessable, "mailbox", "whole", message)
 }
 

@@ -10,7 +10,7 @@ use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::egress;
 use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
-use entente_core::ids::{EndpointId, IntentId};
+use entente_core::ids::{EndpointId, IntentId, PortfolioId};
 use entente_core::keys::Scope;
 use entente_core::principals::HOUSE;
 use entente_core::refusal::{Code, Refusal};
@@ -22,7 +22,7 @@ use sqlx::PgConnection;
 use super::deliveries::{self, Health};
 use super::lines::Line;
 use super::visits::visit;
-use super::{Caller, Ctx, Outcome, idempotency, mailboxes, not_found, seats};
+use super::{Caller, Ctx, Outcome, idempotency, mailboxes, not_found, portfolios, seats};
 
 pub(crate) use audience::{Audience, grants, powers};
 pub(crate) use retiring::retire;
@@ -102,6 +102,9 @@ async fn scoped(
     if let Some(intent) = ask.intent_id {
         seats::require(conn, &who.agent, intent, Level::Read, now).await?;
     }
+    if let Some(portfolio) = ask.portfolio_id {
+        portfolios::require(conn, who, portfolio).await?;
+    }
     if let Some(channel) = ask.channel_id {
         who.require(Scope::ChannelsRead)?;
         let visit = visit(conn, who, channel, now).await?;
@@ -133,6 +136,8 @@ fn check_url(ctx: &Ctx, url: Option<&str>) -> Result<(), Refusal> {
 pub struct Filter {
     /// Only of this intent.
     pub intent_id: Option<IntentId>,
+    /// Only of this portfolio.
+    pub portfolio_id: Option<PortfolioId>,
     /// Agents' endpoints instead of subscriptions.
     pub kind: Option<EndpointKind>,
     /// Only after this one.

@@ -241,8 +241,8 @@ pub(crate) async fn changes_before(
 ) -> Outcome<Vec<Event>> {
     let rows = select!(
 "events::changes_before",
-"WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed') AND seq < $2
-           AND NOT posted
+"WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed', 'dependency_added', 'dependency_removed')
+           AND seq < $2 AND NOT posted
          ORDER BY seq",
         intent_id.uuid(),
         seq

@@ -3,6 +3,7 @@
 use entente_core::access::Level;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
+use entente_core::graphs::check_depth;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::intents::{
@@ -15,7 +16,8 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, idempotency, leases, moments, not_found, seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, graphs, idempotency, leases, moments, not_found, seats, tasks,
+    unknown,
 };
 
 /// Creates an intent.
@@ -37,10 +39,12 @@ pub async fn create(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    law::check_dependencies(&ask.depends_on)?;
     check_relations(&mut tx, &ask, created_by, now).await?;
     let mut line = Line::fresh(id, caller.trace, now);
     let intent = law::create(ask, created_by, id, line.now())?;
     insert(&mut tx, &intent).await?;
+    graphs::add_all(&mut tx, id, &intent.depends_on).await?;
     line.record(ctx, Draft::of(Kind::IntentCreated, created_by, created_payload(&intent)));
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &intent, now).await?;
@@ -49,6 +53,9 @@ pub async fn create(
     Ok(intent)
 }
 
+/// Checks what a new intent is a part of and waits for. No lock of those is held: nothing of them is decided by but where
+/// the agent stands with them, and whoever takes that away at this moment does so before or after. Nor can a circle come
+/// of it, because nobody waits for what is not there yet.
 async fn check_relations(
     conn: &mut PgConnection,
     ask: &IntentAsk,
@@ -59,14 +66,17 @@ async fn check_relations(
         let seat = seats::seat(conn, agent, parent, now).await?;
         let seat = seat.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
         seat.standing.require(Level::Admin)?;
+        check_depth(graphs::levels(conn, parent).await?)?;
     }
-    for dependency in &ask.depends_on {
-        let seat = seats::seat(conn, agent, *dependency, now).await?;
-        if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
-            return Err(unknown_relation("depends_on", *dependency).into());
-        }
+    let asked: Vec<(IntentId, &str)> = ask.depends_on.iter().map(|id| (*id, agent)).collect();
+    let found = if asked.is_empty() { Vec::new() } else { seats::seats(conn, &asked, now).await? };
+    let readable = |id: IntentId| {
+        found.iter().any(|((known, _), seat)| *known == id && seat.standing.reaches(Level::Read))
+    };
+    match ask.depends_on.iter().find(|id| !readable(**id)) {
+        Some(hidden) => Err(unknown_relation("depends_on", *hidden).into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn unknown_relation(member: &str, id: IntentId) -> Refusal {
@@ -268,6 +278,24 @@ pub(crate) async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Optio
     row.map(Intent::try_from).transpose()
 }
 
+/// The intents of these ids, in the order of the ids.
+pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<Vec<Intent>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query_as!(
+        Row,
+        "-- intents::load_all
+         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
+                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
+         FROM UNNEST($1::uuid[]) WITH ORDINALITY AS k (id, place) JOIN intents i ON i.id = k.id ORDER BY k.place",
+        &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Intent::try_from).collect()
+}
+
 async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
@@ -295,21 +323,24 @@ async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     Ok(())
 }
 
-async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+/// Writes the next version of an intent, whose lock is held since the one before it was read.
+pub(crate) async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     let updated = sqlx::query!(
         "-- intents::update
-         UPDATE intents SET state = $2, status = $3, version = $4::bigint, updated_at = $5 WHERE id = $1 AND version = $4::bigint - 1",
+         UPDATE intents SET state = $2, status = $3, version = $4::bigint, updated_at = $5, depends_on = $6
+         WHERE id = $1 AND version = $4::bigint - 1",
         intent.id.uuid(),
         serde_json::to_string(&intent.state)?,
         intent.status.as_str(),
         intent.version,
-        intent.updated_at
+        intent.updated_at,
+        &depends_on
     )
     .execute(conn)
     .await?;
     if updated.rows_affected() == 1 {
         return Ok(());
     }
-    // The lock of the intent was held since its version was read.
     Err(AppError::Inconsistent(format!("{} changed under its lock", intent.id)))
 }

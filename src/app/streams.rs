@@ -1,26 +1,29 @@
-//! Streams: following one intent, one channel, one agent's affairs, or everything that a caller may see.
+//! Streams: following one intent, one channel, the intents of a portfolio, one agent's affairs, or everything that a caller
+//! may see.
 //!
 //! A stream holds a position and nothing else. It reads from the feed's ring while it keeps up and from the database
 //! (`places.rs`) when it does not. What its caller may see is `streams/sight.rs`. Filling the rings with what nobody
 //! published is `streams/filling.rs`.
 
 mod filling;
+mod members;
 mod sight;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use entente_core::access::Level;
-use entente_core::ids::{ChannelId, IntentId};
+use entente_core::ids::{ChannelId, IntentId, PortfolioId};
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 
 use super::places::{self, Stretch};
 use super::visits::visit;
-use super::{AppError, Caller, Ctx, Grant, Outcome, seats};
+use super::{AppError, Caller, Ctx, Grant, Outcome, portfolios, seats};
 use crate::feed::{Follower, Frame, Glance, Mark, Place, Record};
 
 pub use filling::{fill, look_around, tail};
+pub(crate) use members::know_members;
 pub(crate) use sight::{Sight, View};
 
 /// What a stream follows.
@@ -30,6 +33,8 @@ pub enum Subject {
     Intent(IntentId),
     /// One channel.
     Channel(ChannelId),
+    /// The intents of a portfolio, and what happens to the portfolio.
+    Portfolio(PortfolioId),
     /// What concerns the acting agent: its assignments, the intents it is assigned to, messages for it.
     Agent,
     /// Everything that the caller may see.
@@ -78,16 +83,17 @@ impl Stream {
         let (intent, channel) = match subject {
             Subject::Intent(intent) => (intent, None),
             Subject::Channel(channel) => (super::visits::home(ctx, channel).await?, Some(channel)),
+            Subject::Portfolio(portfolio) => {
+                caller.require(Scope::IntentsRead)?;
+                let mut conn = ctx.pool.acquire().await?;
+                portfolios::require(&mut conn, &caller, portfolio).await?;
+                drop(conn);
+                return Self::everywhere(ctx, Sight::new(caller, View::Portfolio(portfolio)), resume).await;
+            }
             Subject::Agent | Subject::All => {
                 caller.require(Scope::ChannelsRead)?;
-                let (place, past) = match resume {
-                    None => places::now(ctx).await?,
-                    Some(Mark::House(place)) => (place, HashSet::new()),
-                    Some(Mark::Line(_)) => return Err(foreign_mark()),
-                };
-                let follower = ctx.feed.follow_house(place);
                 let view = if subject == Subject::Agent { View::Agent } else { View::All };
-                return Ok(Self::new(Source::House { follower, past }, Sight::new(caller, view)));
+                return Self::everywhere(ctx, Sight::new(caller, view), resume).await;
             }
         };
         let mut conn = ctx.pool.acquire().await?;
@@ -110,6 +116,16 @@ impl Stream {
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
         Ok(Self::new(Source::Line { follower, intent }, Sight::new(caller, view)))
+    }
+
+    /// Begins to follow what happens anywhere.
+    async fn everywhere(ctx: &Ctx, sight: Sight, resume: Option<Mark>) -> Outcome<Self> {
+        let (place, past) = match resume {
+            None => places::now(ctx).await?,
+            Some(Mark::House(place)) => (place, HashSet::new()),
+            Some(Mark::Line(_)) => return Err(foreign_mark()),
+        };
+        Ok(Self::new(Source::House { follower: ctx.feed.follow_house(place), past }, sight))
     }
 
     fn new(source: Source, sight: Sight) -> Self {

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use entente_core::events::{Event, Kind};
+use entente_core::events::Event;
 use entente_core::ids::IntentId;
-use entente_core::intents::{Intent, Turn, replay};
+use entente_core::intents::{CHANGES, Intent, Turn, replay};
 use sqlx::PgConnection;
 
 use super::{AppError, Outcome, events};
@@ -23,8 +23,7 @@ pub struct Turns(Mutex<HashMap<IntentId, Intent>>);
 impl Turns {
     /// The turn that an event made; `None` for events that do not change their intent.
     pub(crate) async fn of(&self, conn: &mut PgConnection, event: &Event) -> Outcome<Option<Arc<Turn>>> {
-        let changes =
-            [Kind::StatePatched, Kind::StatusChanged].iter().any(|kind| kind.wire() == event.event_type);
+        let changes = CHANGES.iter().any(|kind| kind.wire() == event.event_type);
         if event.posted || !changes {
             return Ok(None);
         }

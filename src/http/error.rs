@@ -147,7 +147,8 @@ impl ResponseError for Problem {
 #[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
-        Code::InvalidJson | Code::IfMatchRequired => StatusCode::BAD_REQUEST,
+        // A circle is a fault of the request to the SDK, which raises its ValidationError only for 400 (contract 3.5).
+        Code::InvalidJson | Code::IfMatchRequired | Code::DependencyCircle => StatusCode::BAD_REQUEST,
         Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing

@@ -97,7 +97,7 @@ impl<'a> IntentBody<'a> {
 }
 
 /// A 200 with the intent and its version as `ETag`.
-fn shown(intent: &Intent, asker: &Asker) -> Reply {
+pub(super) fn shown(intent: &Intent, asker: &Asker) -> Reply {
     let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
     Ok(HttpResponse::Ok()
@@ -110,18 +110,18 @@ fn shown(intent: &Intent, asker: &Asker) -> Reply {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewIntent)]
 #[schema(example = json!({ "title": "Research Q1 financials", "state": { "phase": "start" } }))]
-struct CreateBody {
+pub(super) struct CreateBody {
     /// The goal in a line.
     title: String,
     /// The goal in full.
     #[serde(default)]
     description: String,
     /// Who wants it; the acting agent when nothing is said.
-    created_by: Option<String>,
+    pub created_by: Option<String>,
     /// The intent it is a part of.
-    parent_intent_id: Option<String>,
+    pub parent_intent_id: Option<String>,
     /// The same, under the reference server's name.
-    parent_id: Option<String>,
+    pub parent_id: Option<String>,
     /// The intents it waits for.
     depends_on: Option<Vec<String>>,
     /// What must hold on the way; a list becomes the member `rules`.
@@ -139,7 +139,7 @@ struct CreateBody {
 }
 
 impl CreateBody {
-    fn ask(self) -> Result<IntentAsk, Refusal> {
+    pub fn ask(self) -> Result<IntentAsk, Refusal> {
         let relation = |member: &str, text: &str| {
             text.parse::<IntentId>().map_err(|_no_id| {
                 let message = format!("`{member}` names `{text}`, which is no intent's id.");

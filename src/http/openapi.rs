@@ -25,6 +25,8 @@ use super::{api, health};
     ),
     tags(
         (name = "intents", description = "Goals with a state, a status and a log (RFC-0001)"),
+        (name = "graphs", description = "Parts of intents and what waits for what (RFC-0002)"),
+        (name = "portfolios", description = "Intents that somebody keeps an eye on together (RFC-0004)"),
         (name = "access", description = "Who may do what with an intent (RFC-0011)"),
         (name = "leases", description = "Who holds which part of an intent, and who decides (RFC-0003)"),
         (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),

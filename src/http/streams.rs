@@ -11,7 +11,7 @@ use std::time::Duration;
 use actix_web::http::header::{CACHE_CONTROL, HeaderName};
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use bytes::{Bytes, BytesMut};
-use entente_core::ids::{ChannelId, IntentId};
+use entente_core::ids::{ChannelId, IntentId, PortfolioId};
 use entente_core::refusal::{Code, Refusal};
 use futures_util::stream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -62,6 +62,8 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
         .service(follow_intent_sdk)
         .service(follow_channel)
         .service(follow_channel_sdk)
+        .service(follow_portfolio)
+        .service(follow_portfolio_sdk)
         .service(follow_agent)
         .service(follow_agent_sdk)
         .service(follow_all);
@@ -135,6 +137,40 @@ async fn follow_channel_sdk(
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
+    follow(&request, &doors, asker, subject, Family::Sdk).await
+}
+
+/// Follow a portfolio
+///
+/// What happens on its intents, those that the caller can read, as they come and go; and to the portfolio itself.
+#[utoipa::path(tag = "streams",
+    params(("portfolio_id" = String, Path, description = "The portfolio"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
+    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+#[get("/subscribe/portfolios/{portfolio_id}")]
+async fn follow_portfolio(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
+    let subject = id::<PortfolioId>("portfolio", &path).map(Subject::Portfolio);
+    follow(&request, &doors, asker, subject, Family::Reference).await
+}
+
+/// Follow a portfolio (the SDK's path)
+#[utoipa::path(tag = "streams",
+    params(("portfolio_id" = String, Path, description = "The portfolio"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
+    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+#[get("/portfolios/{portfolio_id}/subscribe")]
+async fn follow_portfolio_sdk(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asked,
+    path: web::Path<String>,
+) -> Reply {
+    let subject = id::<PortfolioId>("portfolio", &path).map(Subject::Portfolio);
     follow(&request, &doors, asker, subject, Family::Sdk).await
 }
 
@@ -226,6 +262,7 @@ async fn open(
     let kind = match subject {
         Subject::Intent(_) => "intent",
         Subject::Channel(_) => "channel",
+        Subject::Portfolio(_) => "portfolio",
         Subject::Agent => "agent",
         Subject::All => "all",
     };

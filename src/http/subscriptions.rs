@@ -2,7 +2,7 @@
 //! `deliveries.rs`.
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
-use entente_core::ids::{ChannelId, EndpointId, IntentId};
+use entente_core::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use entente_core::keys::Dialect;
 use entente_core::keys::Scope;
 use entente_core::limits::{DURATION_SECONDS, PAGE};
@@ -43,8 +43,11 @@ struct SubscriptionBody {
     /// The same.
     #[serde(rename = "intentId")]
     intent_id_camel: Option<IntentId>,
-    /// Only of this portfolio; there are none yet.
-    portfolio_id: Option<String>,
+    /// Only of this portfolio.
+    portfolio_id: Option<PortfolioId>,
+    /// The same.
+    #[serde(rename = "portfolioId")]
+    portfolio_id_camel: Option<PortfolioId>,
     /// Only of this channel.
     channel_id: Option<ChannelId>,
     /// The entity whose mailbox it is sent, instead of what happens.
@@ -111,7 +114,8 @@ impl SubscriptionBody {
             subscriber_id_camel: endpoint.agent_id,
             intent_id: endpoint.intent_id,
             intent_id_camel: endpoint.intent_id,
-            portfolio_id: None,
+            portfolio_id: endpoint.portfolio_id,
+            portfolio_id_camel: endpoint.portfolio_id,
             channel_id: endpoint.channel_id,
             event_types: endpoint.event_types.clone(),
             event_types_camel: endpoint.event_types,
@@ -152,7 +156,7 @@ struct SubscribeBody {
     /// act as.
     #[schema(example = "agent.researcher")]
     mailbox: Option<String>,
-    /// Only of this portfolio; there are none yet.
+    /// Only of what happens on the intents of this portfolio, as they come and go.
     #[serde(alias = "portfolioId")]
     portfolio_id: Option<String>,
     /// The agent to see as; the acting agent when nothing is said.
@@ -205,17 +209,16 @@ async fn subscribe(
     let said = body.value;
     let strict = doors.ctx.settings.strict;
     let (agent, mailbox) = subscriber(&asker, &said, strict)?;
-    if said.portfolio_id.is_some() {
-        return Err(Refusal::not_found("portfolio").into());
-    }
     let signature = said.signature.unwrap_or(Scheme::V1);
     let secret = said.secret.map(|text| Secret::given(&text, signature)).transpose()?;
     let intent = said.intent_id.map(|text| id::<IntentId>("intent", &text)).transpose()?;
     let channel = said.channel_id.map(|text| id::<ChannelId>("channel", &text)).transpose()?;
+    let portfolio = said.portfolio_id.map(|text| id::<PortfolioId>("portfolio", &text)).transpose()?;
     let ask = EndpointAsk {
         mailbox,
         intent_id: intent,
         channel_id: channel,
+        portfolio_id: portfolio,
         event_types: said.event_types.unwrap_or_default(),
         url: said.webhook_url.filter(|url| !url.is_empty()),
         signature,
@@ -230,23 +233,26 @@ async fn subscribe(
 /// Those of one's own principal, oldest first.
 #[utoipa::path(operation_id = "list_subscriptions", tag = "webhooks",
     params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
-           ("portfolio_id" = Option<String>, Query, description = "Only of this portfolio; there are none yet"),
+           ("portfolio_id" = Option<String>, Query, description = "Only of this portfolio"),
            ("kind" = Option<EndpointKind>, Query, description = "`agent` for the endpoints that agents registered with, `mailbox` for mailboxes' only"),
            ("after" = Option<String>, Query, description = "The id of the last one of the previous page"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
     responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
 #[get("/subscriptions")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    // What is no portfolio's id is the id of none, and nobody subscribes to that.
+    let portfolio = query.text("portfolio_id").map(str::parse::<PortfolioId>);
+    if let Some(Err(_)) = portfolio {
+        return ok(&[(); 0]);
+    }
     let filter = Filter {
+        portfolio_id: portfolio.and_then(Result::ok),
         intent_id: query.parsed("intent_id", "an intent's id", |text| text.parse().ok())?,
         kind: query.parsed("kind", "`subscription`, `mailbox` or `agent`", EndpointKind::parse)?,
         after: query.parsed("after", "a subscription's id", |text| text.parse().ok())?,
         limit: query.limit(PAGE)?,
     };
-    let mut found = endpoints::list(&doors.ctx, &asker.caller, &filter).await?;
-    if query.text("portfolio_id").is_some() {
-        found.clear();
-    }
+    let found = endpoints::list(&doors.ctx, &asker.caller, &filter).await?;
     let shown = found.into_iter().map(|one| SubscriptionBody::new(one, &doors, asker.dialect));
     ok(&shown.collect::<Vec<_>>())
 }

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Event, Kind, Tail, seal};
+use entente_core::graphs::{depend, dependency_payload, let_go};
 use entente_core::ids::{EventId, IntentId};
 use entente_core::intents::{
-    Intent, IntentAsk, IntentStatus, create, created_payload, moved_payload, patched_payload, replay,
+    CHANGES, Intent, IntentAsk, IntentStatus, create, created_payload, moved_payload, patched_payload, replay,
 };
 use entente_core::limits::{DEPENDENCIES, STATE_BYTES, TEXT_BYTES, TITLE_BYTES};
 use entente_core::patch::{Change, Op, Patch};
@@ -45,6 +46,8 @@ fn made(ask: IntentAsk) -> Result<Intent, Code> {
 pub enum Step {
     Change(Change),
     Status(IntentStatus),
+    /// Wait for one of a few others, or for it no longer.
+    Wait(bool, u8),
     /// A client's event, under a type that may be one of the server's own.
     Posted(String, Map<String, Value>),
     /// An event of the server that does not change the intent.
@@ -59,6 +62,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => vec(patch, 0..3).prop_map(|patches| Step::Change(Change::Patches { patches })),
         1 => any::object().prop_map(|state| Step::Change(Change::Merge { state })),
         2 => select(&IntentStatus::ALL[..]).prop_map(Step::Status),
+        2 => (any::<bool>(), 1_u8..4).prop_map(|(more, which)| Step::Wait(more, which)),
         1 => (prop_oneof![own, any::name()], any::object()).prop_map(|(kind, payload)| Step::Posted(kind, payload)),
         1 => select(vec![Kind::AgentAssigned, Kind::ChannelMessage, Kind::AccessGranted]).prop_map(Step::Other),
     ];
@@ -93,6 +97,14 @@ pub fn live(state: Map<String, Value>, steps: &[Step]) -> (Intent, Vec<Event>) {
                 );
                 intent = next;
             }
+            Step::Wait(more, which) => {
+                let other = IntentId::from(Uuid::from_u128(100 + u128::from(*which)));
+                let next = if *more { depend(&intent, other, &[], now) } else { let_go(&intent, other, now) };
+                let Ok(next) = next else { continue };
+                let kind = if *more { Kind::DependencyAdded } else { Kind::DependencyRemoved };
+                record(Draft::of(kind, "bob", dependency_payload(other, &next)), now);
+                intent = next;
+            }
             Step::Posted(event_type, payload) => {
                 let posted = Draft {
                     posted: true,
@@ -105,6 +117,11 @@ pub fn live(state: Map<String, Value>, steps: &[Step]) -> (Intent, Vec<Event>) {
         }
     }
     (intent, events)
+}
+
+/// Whether an event changes its intent.
+fn changes(event: &Event) -> bool {
+    !event.posted && CHANGES.iter().any(|kind| kind.wire() == event.event_type)
 }
 
 fn replayed(events: &[Event]) -> Result<Option<Intent>, String> {
@@ -209,8 +226,8 @@ proptest! {
     #[test]
     fn a_version_rises_by_one_with_each_change(state in any::object(), steps in steps()) {
         let (intent, events) = live(state, &steps);
-        let changes = events.iter().filter(|e| !e.posted && [Kind::StatePatched, Kind::StatusChanged].iter().any(|k| k.wire() == e.event_type));
-        prop_assert_eq!(intent.version, 1 + i64::try_from(changes.count()).unwrap());
+        let count = events.iter().filter(|event| changes(event)).count();
+        prop_assert_eq!(intent.version, 1 + i64::try_from(count).unwrap());
         prop_assert_eq!(intent.require_version(intent.version), Ok(()));
         for seen in [0, intent.version - 1, intent.version + 1, i64::MAX] {
             let refusal = intent.require_version(seen).unwrap_err();
@@ -221,16 +238,16 @@ proptest! {
     #[test]
     fn a_log_that_lost_a_change_is_no_log(state in any::object(), steps in steps(), place: Index) {
         let (intent, mut events) = live(state, &steps);
-        let changes: Vec<usize> = (0..events.len())
-            .filter(|i| !events[*i].posted && ["intent_created", "state_patched", "status_changed"].contains(&&*events[*i].event_type))
+        let kept: Vec<usize> = (0..events.len())
+            .filter(|i| !events[*i].posted && (events[*i].event_type == "intent_created" || changes(&events[*i])))
             .collect();
-        let lost = changes[place.index(changes.len())];
+        let lost = kept[place.index(kept.len())];
         events.remove(lost);
         let made = replayed(&events);
         // Without its beginning there is no intent; without its end it is an older one; otherwise versions do not follow.
         if lost == 0 {
             prop_assert_eq!(made, Ok(None));
-        } else if lost == changes[changes.len() - 1] {
+        } else if lost == kept[kept.len() - 1] {
             prop_assert_eq!(made.unwrap().unwrap().version, intent.version - 1);
         } else {
             prop_assert!(made.is_err());
@@ -243,8 +260,7 @@ proptest! {
         let at = place.index(events.len());
         let mut foreign = events.clone();
         foreign[at].intent_id = IntentId::from(Uuid::from_u128(8));
-        let changes = !foreign[at].posted && ["state_patched", "status_changed"].contains(&&*foreign[at].event_type);
-        prop_assert!(!changes || replayed(&foreign).is_err(), "another intent's change");
+        prop_assert!(!changes(&foreign[at]) || replayed(&foreign).is_err(), "another intent's change");
         events.insert(at + 1, events[0].clone());
         prop_assert!(replayed(&events).is_err(), "created twice");
     }

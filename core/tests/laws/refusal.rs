@@ -51,6 +51,7 @@ const WORDS: &[&str] = &[
     "not_a_request",
     "bad_proof",
     "no_recipient",
+    "dependency_circle",
     "invalid_transition",
     "PERMISSION_DENIED",
     "LEASE_SUBSET_VIOLATION",

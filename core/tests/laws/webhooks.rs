@@ -14,6 +14,7 @@ fn ask() -> EndpointAsk {
         mailbox: false,
         intent_id: None,
         channel_id: None,
+        portfolio_id: None,
         event_types: Vec::new(),
         url: Some("https://hooks.example/".to_owned()),
         signature: Scheme::V1,

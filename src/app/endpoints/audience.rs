@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use super::rows::{self, Stored};
 use crate::app::keys::find_by_public_ids;
-use crate::app::streams::{Sight, View};
+use crate::app::streams::{Sight, View, know_members};
 use crate::app::{Caller, Ctx, Grant, Outcome, lines, seats};
 use crate::feed::{Place, Record};
 
@@ -76,6 +76,7 @@ impl Audience {
         conn: &mut PgConnection,
         records: impl Iterator<Item = &'a Record>,
     ) -> Outcome<()> {
+        know_members(conn, self.listeners.iter_mut().map(|one| &mut one.sight)).await?;
         let mut intents: Vec<IntentId> = records.map(Record::intent_id).collect();
         intents.sort_unstable();
         intents.dedup();
@@ -130,7 +131,7 @@ fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight
         (EndpointKind::Agent | EndpointKind::Mailbox, _, _) => View::Agent,
         (EndpointKind::Subscription, Some(channel), _) => View::Channel(channel),
         (EndpointKind::Subscription, None, Some(_)) => View::Intent,
-        (EndpointKind::Subscription, None, None) => View::All,
+        (EndpointKind::Subscription, None, None) => endpoint.portfolio_id.map_or(View::All, View::Portfolio),
     };
     Some(Sight::new(caller, view))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use entente_core::clock::Timestamp;
-use entente_core::ids::{ChannelId, EndpointId, IntentId, KeyId};
+use entente_core::ids::{ChannelId, EndpointId, IntentId, KeyId, PortfolioId};
 use entente_core::signing::{Scheme, Secret, Secrets};
 use entente_core::webhooks::{DisabledReason, Endpoint, EndpointKind};
 use sqlx::PgConnection;
@@ -35,6 +35,7 @@ struct Row {
     key_id: uuid::Uuid,
     intent_id: Option<uuid::Uuid>,
     channel_id: Option<uuid::Uuid>,
+    portfolio_id: Option<uuid::Uuid>,
     event_types: Vec<String>,
     url: Option<String>,
     signature: String,
@@ -76,6 +77,7 @@ impl TryFrom<Row> for Stored {
                 agent_id: row.agent_id,
                 intent_id: row.intent_id.map(IntentId::from),
                 channel_id: row.channel_id.map(ChannelId::from),
+                portfolio_id: row.portfolio_id.map(PortfolioId::from),
                 event_types: row.event_types,
                 url: row.url,
                 signature: Scheme::parse(&row.signature)
@@ -97,8 +99,8 @@ pub(crate) async fn find(conn: &mut PgConnection, id: EndpointId) -> Outcome<Opt
     let row = sqlx::query_as!(
         Row,
         "-- endpoints::find
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url, signature, secret,
-                old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
+         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
+                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
          FROM webhook_endpoints WHERE id = $1 AND removed_at IS NULL",
         id.uuid()
     )
@@ -112,8 +114,8 @@ pub(super) async fn of_agent(conn: &mut PgConnection, agent_id: &str) -> Outcome
     let row = sqlx::query_as!(
         Row,
         "-- endpoints::of_agent
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url, signature, secret,
-                old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
+         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
+                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
          FROM webhook_endpoints WHERE agent_id = $1 AND kind = 'agent' AND removed_at IS NULL",
         agent_id
     )
@@ -131,17 +133,19 @@ pub(super) async fn list(
     let rows = sqlx::query_as!(
         Row,
         "-- endpoints::list
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url, signature, secret,
-                old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
+         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
+                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
          FROM webhook_endpoints
          WHERE principal_id = $1 AND removed_at IS NULL AND kind = ANY ($2)
            AND ($3::uuid IS NULL OR intent_id = $3) AND ($4::uuid IS NULL OR id > $4)
-         ORDER BY id LIMIT $5",
+           AND ($5::uuid IS NULL OR portfolio_id = $5)
+         ORDER BY id LIMIT $6",
         principal_id,
         &filter.kind.map_or(SUBSCRIBED.to_vec(), |kind| vec![kind]).iter().map(|kind| kind.as_str()).collect::<Vec<_>>()
             as &[&str],
         filter.intent_id.map(IntentId::uuid),
         filter.after.map(EndpointId::uuid),
+        filter.portfolio_id.map(PortfolioId::uuid),
         i64::from(filter.limit)
     )
     .fetch_all(conn)
@@ -169,8 +173,8 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
     let rows = sqlx::query_as!(
         Row,
         "-- endpoints::live
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url, signature, secret,
-                old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
+         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
+                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
          FROM webhook_endpoints
          WHERE removed_at IS NULL AND url IS NOT NULL AND disabled_at IS NULL AND kind <> 'mailbox'
            AND (expires_at IS NULL OR expires_at > $1)
@@ -237,8 +241,8 @@ pub(super) async fn insert(
     sqlx::query!(
         "-- endpoints::insert
          INSERT INTO webhook_endpoints (id, kind, principal_id, agent_id, key_id, intent_id, channel_id, event_types, url,
-                                        signature, secret, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+                                        signature, secret, created_at, expires_at, portfolio_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         endpoint.id.uuid(),
         endpoint.kind.as_str(),
         endpoint.principal_id,
@@ -251,7 +255,8 @@ pub(super) async fn insert(
         endpoint.signature.as_str(),
         secret.reveal(),
         endpoint.created_at,
-        endpoint.expires_at
+        endpoint.expires_at,
+        endpoint.portfolio_id.map(PortfolioId::uuid)
     )
     .execute(conn)
     .await?;

@@ -7,11 +7,12 @@ use entente_core::access::Level;
 use entente_core::channels::Channel;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Event, Kind};
-use entente_core::ids::{ChannelId, IntentId};
+use entente_core::ids::{ChannelId, IntentId, PortfolioId};
 use entente_core::keys::Scope;
 use entente_core::messages::{Message, MessageStatus, Viewer};
 
 use super::End;
+use super::members::Members;
 use crate::app::seats::{self, Seat};
 use crate::app::visits::visit;
 use crate::app::{AppError, Caller, Ctx, Outcome};
@@ -27,6 +28,8 @@ pub(crate) enum View {
     Intent,
     /// One channel, of the intent whose records are shown to it.
     Channel(ChannelId),
+    /// The intents of one portfolio.
+    Portfolio(PortfolioId),
     /// What concerns the acting agent.
     Agent,
     /// Everything that the caller may see.
@@ -38,15 +41,17 @@ pub(crate) enum View {
 pub(crate) struct Sight {
     /// Who looks.
     pub caller: Caller,
-    view: View,
+    pub(super) view: View,
     /// Where the caller stands, with each intent that came by.
     seats: HashMap<IntentId, Option<Seat>>,
+    /// What is in the portfolio that is looked at.
+    pub(super) members: Members,
 }
 
 impl Sight {
     /// A caller who has seen nothing yet.
     pub fn new(caller: Caller, view: View) -> Self {
-        Self { caller, view, seats: HashMap::new() }
+        Self { caller, view, seats: HashMap::new(), members: Members::default() }
     }
 
     /// As [`Self::shows`] of what was noticed already, where the end of what was looked at is only one thing more that is not
@@ -59,10 +64,18 @@ impl Sight {
         }
     }
 
-    /// Whether its caller may read an intent at this moment.
+    /// Whether its caller may read an intent at this moment, and looks at it.
     pub async fn reads(&mut self, ctx: &Ctx, intent: IntentId) -> Outcome<bool> {
-        match self.seat(ctx, intent).await {
-            Ok(seat) => Ok(seat.is_some_and(|seat| seat.standing.reaches(Level::Read))),
+        let look = async {
+            let inside = match self.view {
+                View::Portfolio(portfolio) => self.has(ctx, portfolio, intent).await?,
+                View::Intent | View::Channel(_) | View::Agent | View::All => true,
+            };
+            let seat = self.seat(ctx, intent).await?;
+            Ok(inside && seat.is_some_and(|seat| seat.standing.reaches(Level::Read)))
+        };
+        match look.await {
+            Ok(reads) => Ok(reads),
             Err(End::AccessEnded | End::Gone) => Ok(false),
             Err(End::Failed(failure)) => Err(failure),
         }
@@ -70,6 +83,9 @@ impl Sight {
 
     /// Notices what may change where its caller stands; whether that is to be looked up anew.
     pub fn notice(&mut self, record: &Record) -> bool {
+        if let Record::Event { event, .. } = record {
+            self.notice_members(event);
+        }
         match record {
             Record::Event { event, .. } if moves_seats(event) => {
                 self.seats.remove(&event.intent_id).is_some()
@@ -89,6 +105,9 @@ impl Sight {
 
     async fn judge(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
         let intent = record.intent_id();
+        if let View::Portfolio(portfolio) = self.view {
+            return self.shows_in_portfolio(ctx, portfolio, record).await;
+        }
         if matches!(self.view, View::Agent | View::All) && self.is_party(record) {
             return Ok(true);
         }
@@ -102,13 +121,13 @@ impl Sight {
             View::Channel(channel) => self.shows_on_channel(ctx, channel, record, seat.as_ref()).await,
             View::Intent => Ok(self.shows_record(ctx, record, seat.as_ref())),
             View::Agent => Ok(self.concerns_agent(ctx, record, seat.as_ref())),
-            View::All => Ok(readable && self.shows_record(ctx, record, seat.as_ref())),
+            View::All | View::Portfolio(_) => Ok(readable && self.shows_record(ctx, record, seat.as_ref())),
         }
     }
 
     /// Where the caller stands with an intent: remembered until something happens that may change it, or until its
     /// entry ends.
-    async fn seat(&mut self, ctx: &Ctx, intent: IntentId) -> Result<Option<Seat>, End> {
+    pub(super) async fn seat(&mut self, ctx: &Ctx, intent: IntentId) -> Result<Option<Seat>, End> {
         let now = ctx.now();
         let valid = |seat: &Option<Seat>| {
             seat.as_ref().is_none_or(|seat| seat.standing.until.is_none_or(|until| until > now))
@@ -136,11 +155,12 @@ impl Sight {
 
     /// Whether it has to look up where the caller stands with an intent.
     pub fn asks_for(&self, intent: IntentId) -> bool {
-        intent != IntentId::HOUSE && !self.seats.contains_key(&intent)
+        intent != IntentId::HOUSE && !self.seats.contains_key(&intent) && self.may_have(intent)
     }
 
     /// Forgets where the caller stands: something may have passed that this has not seen.
     pub fn forget(&mut self) {
+        self.members = Members::Unknown;
         self.seats.clear();
     }
 
@@ -186,7 +206,7 @@ impl Sight {
     }
 
     /// Whether one who can read the intent sees the record.
-    fn shows_record(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
+    pub(super) fn shows_record(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
         match record {
             Record::Event { .. } => self.caller.has(Scope::IntentsRead),
             Record::Message { message, channel } => {
@@ -257,7 +277,7 @@ impl Sight {
         match self.view {
             View::Agent => named,
             View::All => named || self.caller.has(Scope::Admin),
-            View::Intent | View::Channel(_) => false,
+            View::Intent | View::Channel(_) | View::Portfolio(_) => false,
         }
     }
 }
