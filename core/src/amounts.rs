@@ -43,20 +43,22 @@ impl Amount {
     /// It is no number, or has more digits than an amount can have.
     pub fn written(json: &str) -> Result<Self, NotAnAmount> {
         let text = json.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(json);
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_e| NotAnAmount)?),
-            None => (text, 0),
-        };
-        let (negative, digits) = match mantissa.strip_prefix('-') {
-            Some(digits) => (true, digits),
-            None => (false, mantissa),
-        };
-        if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-            return Err(NotAnAmount);
-        }
-        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-        let shifted = shift(whole, part, exponent).ok_or(NotAnAmount)?;
+        let (negative, shifted) = plain(text)?;
         let amount: Self = shifted.parse()?;
+        Ok(if negative { Self(-amount.0) } else { amount })
+    }
+
+    /// As [`Self::written`], of a number that may have come of binary fractions: what stands behind the last decimal that an
+    /// amount has is rounded, a half away from zero. For money that somebody adds up in doubles before it gets here.
+    ///
+    /// # Errors
+    /// It is no number, or has more digits before its point than an amount can have.
+    pub fn rounded(json: &str) -> Result<Self, NotAnAmount> {
+        let (negative, text) = plain(json)?;
+        let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
+        let Some((kept, tail)) = part.split_at_checked(DECIMALS as usize) else { return Self::written(json) };
+        let cut: Self = format!("{whole}.{kept}").parse()?;
+        let amount = cut + Self(i128::from(tail.as_bytes().first().is_some_and(|next| *next >= b'5')));
         Ok(if negative { Self(-amount.0) } else { amount })
     }
 
@@ -71,6 +73,23 @@ impl Amount {
     pub fn is_negative(self) -> bool {
         self.0 < 0
     }
+}
+
+/// A number of JSON without its exponent, and whether it is below zero.
+fn plain(json: &str) -> Result<(bool, String), NotAnAmount> {
+    let (mantissa, exponent) = match json.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_e| NotAnAmount)?),
+        None => (json, 0),
+    };
+    let (negative, digits) = match mantissa.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, mantissa),
+    };
+    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(NotAnAmount);
+    }
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    Ok((negative, shift(whole, part, exponent).ok_or(NotAnAmount)?))
 }
 
 /// The same number with its point moved by `exponent` places, without needless zeros at its ends.

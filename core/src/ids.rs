@@ -171,6 +171,14 @@ id_types! {
     PortfolioId = "folio";
     /// An intent's place in a portfolio, RFC-0004.
     MembershipId = "mem";
+    /// A file of an intent, RFC-0005.
+    AttachmentId = "file";
+    /// Something that work on an intent has used, RFC-0009.
+    CostId = "cost";
+    /// How an intent is tried again, RFC-0010.
+    RetryPolicyId = "retry";
+    /// An attempt at an intent that failed, RFC-0010.
+    FailureId = "fail";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -220,6 +228,7 @@ minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, Ke
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
 minted!(PortfolioId, MembershipId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
+minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

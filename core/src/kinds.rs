@@ -32,9 +32,16 @@ kinds! {
     /// It waits for another intent no longer.
     DependencyRemoved = "dependency_removed";
     /// An agent was assigned to it.
+    /// An agent was assigned to it, or is to try again (`retry_attempt`, RFC-0010).
     AgentAssigned = "agent_assigned";
     /// An agent was taken off it.
     AgentUnassigned = "agent_unassigned";
+    /// A file was added to it, or taken off it (`removed`): the SDK has no other word for either (RFC-0005).
+    AttachmentAdded = "attachment_added";
+    /// An attempt at it failed (RFC-0010).
+    FailureRecorded = "failure_recorded";
+    /// Something for which the SDK has no type: `about` says what. A cost (RFC-0009), a retry policy (RFC-0010).
+    Comment = "comment";
     /// Access was granted, or the list replaced (`replaced`).
     AccessGranted = "access_granted";
     /// Access was taken away.

@@ -96,3 +96,18 @@ pub const MOMENT_LEAST_SECONDS: u32 = 60;
 pub const MOMENT_SECONDS: u32 = 24 * 3600;
 /// Seconds that a question to a person stands at the most: thirty days; what is older is no longer the same question.
 pub const MOMENT_MOST_SECONDS: u32 = 30 * 24 * 3600;
+/// Attachments of one intent: all of them are one page of a list.
+pub const ATTACHMENTS: usize = PAGE as usize;
+/// Bytes of a file's name: what file systems take.
+pub const FILE_NAME_BYTES: usize = 255;
+/// Bytes of a file that is referred to: the largest whole number that every reader of JSON keeps.
+pub const FILE_BYTES: u64 = (1 << 53) - 1;
+/// Bytes of a word that costs are added up by: it is a heading, not a description.
+pub const LABEL_BYTES: usize = 64;
+/// Sums of one intent's costs, by unit, type, agent and model: all of them are shown with each list of costs.
+pub const COST_SUMS: usize = 4_000;
+/// Failures that a retry policy lets pass before another agent has its turn, and retries of one agent: what fails a hundred
+/// times needs a person.
+pub const RETRIES: u32 = ATTEMPTS;
+/// Milliseconds that a retry waits at the most: as long as a task may rest between two attempts.
+pub const RETRY_DELAY_MS: u32 = PAUSE_SECONDS * 1_000;

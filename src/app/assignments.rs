@@ -4,15 +4,18 @@ use entente_core::access::Level;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
-use entente_core::ids::{AssignmentId, IntentId};
+use entente_core::ids::{AssignmentId, FailureId, IntentId};
 use entente_core::keys::Scope;
-use entente_core::principals::check_name;
+use entente_core::principals::{HOUSE, check_name};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{Caller, Ctx, Outcome, idempotency, not_found, seats};
+
+/// As what the server assigns an agent that was not yet.
+const RETRIED_AS: &str = "worker";
 
 /// An agent's assignment to an intent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -112,6 +115,58 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
+    Ok(())
+}
+
+/// Another attempt at an intent that an agent is told of (RFC-0010, contract 11.5).
+#[derive(Debug)]
+pub(crate) struct Retry<'a> {
+    /// The agent.
+    pub agent_id: &'a str,
+    /// Whose work it takes over.
+    pub delegated_by: Option<&'a str>,
+    /// Which retry it is, from 1.
+    pub attempt: u32,
+    /// What went wrong.
+    pub last_error: Option<&'a str>,
+    /// The failure that it comes of.
+    pub failure_id: FailureId,
+}
+
+/// Assigns agents, each once, to the line's intent for another attempt, and tells them so: the server's own doing. Whoever is
+/// assigned already stays what it is.
+pub(crate) async fn retry(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    retries: &[Retry<'_>],
+) -> Outcome<()> {
+    let now = line.now();
+    let saved = sqlx::query!(
+        "-- assignments::retry
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
+         SELECT k.id, $1, k.agent_id, $2, $3, $4 FROM UNNEST($5::uuid[], $6::text[]) AS k (id, agent_id)
+         ON CONFLICT ON CONSTRAINT assignments_once
+         DO UPDATE SET assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
+         RETURNING id, agent_id, role",
+        line.intent_id.uuid(),
+        RETRIED_AS,
+        HOUSE,
+        now,
+        &retries.iter().map(|_| AssignmentId::mint(now, &*ctx.chance).uuid()).collect::<Vec<_>>(),
+        &retries.iter().map(|retry| retry.agent_id).collect::<Vec<_>>() as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    for retry in retries {
+        let Some(row) = saved.iter().find(|row| row.agent_id == retry.agent_id) else { continue };
+        let payload = json!({
+            "id": AssignmentId::from(row.id), "agent_id": row.agent_id, "role": row.role,
+            "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": retry.delegated_by,
+            "retry_attempt": retry.attempt, "last_error": retry.last_error, "failure_id": retry.failure_id,
+        });
+        line.record(ctx, Draft::of(Kind::AgentAssigned, HOUSE, payload));
+    }
     Ok(())
 }
 

@@ -16,8 +16,8 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, graphs, idempotency, leases, moments, not_found, seats, tasks,
-    unknown,
+    AppError, Caller, Ctx, Outcome, channels, failures, graphs, idempotency, leases, moments, not_found,
+    seats, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -214,6 +214,7 @@ pub async fn set_status(
         leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        failures::end_of_intent(&mut tx, id, status, line.now()).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;

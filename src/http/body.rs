@@ -298,6 +298,15 @@ impl Query {
         self.number("limit", default, 1, PAGE)
     }
 
+    /// The `after` of a list that goes along an intent's line: a place on it; the line's beginning when nothing is said.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn place(&self) -> Result<i64, Problem> {
+        let read = |text: &str| text.parse().ok().filter(|place: &i64| *place >= 0);
+        Ok(self.parsed("after", "the cursor of a page before", read)?.unwrap_or(0))
+    }
+
     /// The `offset` of a list.
     ///
     /// # Errors

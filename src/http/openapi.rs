@@ -29,6 +29,7 @@ use super::{api, health};
         (name = "portfolios", description = "Intents that somebody keeps an eye on together (RFC-0004)"),
         (name = "access", description = "Who may do what with an intent (RFC-0011)"),
         (name = "leases", description = "Who holds which part of an intent, and who decides (RFC-0003)"),
+        (name = "ledgers", description = "What work on an intent has used, made and failed at (RFC-0005, RFC-0009, RFC-0010)"),
         (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),
         (name = "messages", description = "What they say (RFC-0021 §2 to §4)"),
         (name = "streams", description = "Hearing of it at once (server-sent events)"),
