@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
-    workers,
+    envelopes, heartbeats, idempotency, jobs, keys, leases, memory, moments, pairs, pending, people,
+    sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -70,11 +70,13 @@ pub enum Sweep {
     Moments,
     /// One-time links that are over.
     Links,
+    /// Entries of agents' memory whose time is over.
+    Memory,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -99,6 +101,7 @@ impl Sweep {
         Self::Envelopes,
         Self::Moments,
         Self::Links,
+        Self::Memory,
     ];
 
     /// Its name in metrics and logs.
@@ -129,6 +132,7 @@ impl Sweep {
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
             Self::Links => "links",
+            Self::Memory => "memory",
         }
     }
 
@@ -142,7 +146,7 @@ impl Sweep {
         match self {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
             Self::Tasks => 2,
-            Self::Channels | Self::Access | Self::Heartbeats => 4,
+            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
             Self::Idempotency
@@ -185,6 +189,7 @@ impl Sweep {
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
             Self::Moments => moments::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
+            Self::Memory => memory::expire_due(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {
