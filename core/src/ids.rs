@@ -179,6 +179,8 @@ id_types! {
     RetryPolicyId = "retry";
     /// An attempt at an intent that failed, RFC-0010.
     FailureId = "fail";
+    /// An entry of an agent's memory, RFC-0015.
+    MemoryId = "mem";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -229,6 +231,7 @@ minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, Endpoi
 minted!(PortfolioId, MembershipId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
+minted!(MemoryId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

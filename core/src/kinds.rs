@@ -128,6 +128,18 @@ kinds! {
     PlanCheckpointApproved = "plan.checkpoint_approved";
     /// A checkpoint was not passed.
     PlanCheckpointRejected = "plan.checkpoint_rejected";
+    /// An agent has put something into its memory, for those who can read the intent (RFC-0015).
+    MemoryCreated = "memory.created";
+    /// Such an entry was changed.
+    MemoryUpdated = "memory.updated";
+    /// Such an entry was taken away by its agent.
+    MemoryDeleted = "memory.deleted";
+    /// What worked for the intent or a task is over, and its working memory with it; `entries` says how many.
+    MemoryArchived = "memory.archived";
+    /// Such an entry had to make room for another.
+    MemoryEvicted = "memory.evicted";
+    /// The time of such an entry is over.
+    MemoryExpired = "memory.expired";
     /// An agent was challenged to prove its key (house log).
     IdentityChallengeIssued = "agent.identity.challenge_issued";
     /// An agent proved its key (house log).

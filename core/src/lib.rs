@@ -42,6 +42,7 @@ pub mod keys;
 pub mod kinds;
 pub mod leases;
 pub mod limits;
+pub mod memory;
 pub mod merkle;
 pub mod messages;
 pub mod metadata;

@@ -111,3 +111,29 @@ pub const COST_SUMS: usize = 4_000;
 pub const RETRIES: u32 = ATTEMPTS;
 /// Milliseconds that a retry waits at the most: as long as a task may rest between two attempts.
 pub const RETRY_DELAY_MS: u32 = PAUSE_SECONDS * 1_000;
+/// Bytes of the key of a memory entry, or of its namespace: a part of an index.
+pub const MEMORY_KEY_BYTES: usize = 500;
+/// Bytes of the value of a memory entry: what an agent wants to know again, not a document.
+pub const MEMORY_VALUE_BYTES: usize = 64 * 1024;
+/// Tags of one memory entry, and tags that one search asks for.
+pub const MEMORY_TAGS: usize = 50;
+/// Bytes of one tag.
+pub const MEMORY_TAG_BYTES: usize = 100;
+/// Entries in force in one namespace of an agent: what the SDK's own declaration of a memory has.
+pub const MEMORY_NAMESPACE_ENTRIES: i64 = 1_000;
+/// Entries of one agent, archived ones too: any list of them can be sorted while somebody waits.
+pub const MEMORY_ENTRIES: i64 = 10_000;
+/// Bytes of all that one agent has in its memory, without earlier versions.
+pub const MEMORY_BYTES: i64 = 64 * 1024 * 1024;
+/// Entries that may be evicted for a new one: what is not small enough by then is refused.
+pub const MEMORY_EVICTIONS: u32 = 200;
+/// Versions of a memory entry that are kept besides the one in force.
+pub const MEMORY_VERSIONS: i64 = 10;
+/// Changes of one agent's memory that are kept to be read.
+pub const MEMORY_CHANGES: i64 = 1_000;
+/// Bytes of what memory is searched for: a phrase.
+pub const MEMORY_QUERY_BYTES: usize = 500;
+/// Seconds for which working memory is kept after its task or intent: thirty days, to find out what went wrong.
+pub const MEMORY_ARCHIVE_SECONDS: u32 = 30 * 24 * 3600;
+/// Seconds after which a use of a memory entry is written down again: eviction need not know it better.
+pub const MEMORY_USE_SECONDS: u32 = 60;

@@ -16,8 +16,8 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, failures, graphs, idempotency, leases, moments, not_found,
-    seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, failures, graphs, idempotency, leases, memory, moments,
+    not_found, seats, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -215,6 +215,7 @@ pub async fn set_status(
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         failures::end_of_intent(&mut tx, id, status, line.now()).await?;
+        memory::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;

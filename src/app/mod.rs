@@ -45,6 +45,7 @@ pub mod keys;
 pub mod leases;
 pub mod lines;
 pub mod mailboxes;
+pub mod memory;
 pub mod messages;
 pub mod moments;
 pub mod nodes;

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, failures, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people,
-    sessions, tasks, workers,
+    envelopes, failures, heartbeats, idempotency, jobs, keys, leases, memory, moments, pairs, pending,
+    people, sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -72,6 +72,8 @@ pub enum Sweep {
     Links,
     /// Agents that are to try an intent again.
     Retries,
+    /// Entries of agents' memory whose time is over.
+    Memory,
 }
 
 impl Sweep {
@@ -102,6 +104,7 @@ impl Sweep {
         Self::Moments,
         Self::Links,
         Self::Retries,
+        Self::Memory,
     ];
 
     /// Its name in metrics and logs.
@@ -133,6 +136,7 @@ impl Sweep {
             Self::Moments => "moments",
             Self::Links => "links",
             Self::Retries => "retries",
+            Self::Memory => "memory",
         }
     }
 
@@ -146,7 +150,7 @@ impl Sweep {
         match self {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
             Self::Tasks | Self::Retries => 2,
-            Self::Channels | Self::Access | Self::Heartbeats => 4,
+            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
             Self::Idempotency
@@ -190,6 +194,7 @@ impl Sweep {
             Self::Moments => moments::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
             Self::Retries => failures::retry_due(ctx, BATCH).await,
+            Self::Memory => memory::expire_due(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

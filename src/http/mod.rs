@@ -46,6 +46,7 @@ mod keys;
 mod leases;
 mod live;
 pub(crate) mod mailboxes;
+mod memory;
 pub(crate) mod messages;
 mod moments;
 pub mod openapi;
@@ -183,6 +184,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     task_verbs::routes(config);
     plans::routes(config);
     plan_verbs::routes(config);
+    memory::routes(config);
     access::routes(config);
     access_requests::routes(config);
     agents::routes(config);

@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 use super::{links, rows};
 use crate::app::lines::Line;
 use crate::app::rounds::round;
-use crate::app::{Ctx, Outcome, Tx, agents, channels, plans, seats};
+use crate::app::{Ctx, Outcome, Tx, agents, channels, memory, plans, seats};
 
 /// Writes tasks that have gone on, records what is to be told, and does what follows, within a deed that holds the
 /// intent's lock.
@@ -40,6 +40,7 @@ pub(crate) async fn settle(
             return Ok(());
         }
         channels::close_of_tasks(conn, ctx, line, &ids, actor).await?;
+        memory::end_of_tasks(conn, ctx, line, &ids, actor).await?;
         for waiting in waiting_for(conn, line, &ids).await? {
             write(conn, ctx, line, actor, waiting).await?;
         }

@@ -1,0 +1,152 @@
+//! Finding memory entries: an agent's own by namespace, key, tags and words, and what others share. Only reads; each search
+//! has a query of its own, so that each has the index that it needs.
+
+use entente_core::clock::Timestamp;
+use entente_core::ids::{IntentId, TaskId};
+use entente_core::memory::{MemoryEntry, MemoryType, behind};
+use sqlx::PgConnection;
+
+use super::rows::{read, select};
+use crate::app::Outcome;
+
+/// Which entries to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only in this namespace.
+    pub namespace: Option<String>,
+    /// Only under this key.
+    pub key: Option<String>,
+    /// Only under keys that begin so.
+    pub key_prefix: Option<String>,
+    /// Only of this type.
+    pub memory_type: Option<MemoryType>,
+    /// Only those that have all of these tags.
+    pub tags: Vec<String>,
+    /// Only those that have these words, the best first.
+    pub query: Option<String>,
+    /// Only those for this task.
+    pub task_id: Option<TaskId>,
+    /// Those that are archived, instead of those in force.
+    pub archived: bool,
+    /// How many at the most.
+    pub limit: u32,
+    /// How many of the first to pass over.
+    pub offset: u32,
+}
+
+/// Whose entries are looked at, and by whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look<'a> {
+    /// Whose they are.
+    pub owner: &'a str,
+    /// Who looks.
+    pub viewer: &'a str,
+    /// Whether that is one: all others see only what is shared on intents that they can read.
+    pub own: bool,
+}
+
+/// An agent's entries that the viewer may see: what was changed last first, or what fits best.
+pub(super) async fn of_agent(
+    conn: &mut PgConnection,
+    look: Look<'_>,
+    filter: &Filter,
+    now: Timestamp,
+) -> Outcome<Vec<MemoryEntry>> {
+    // A key is a range of one, a prefix one that ends where no key begins so any more.
+    let low = filter.key.as_deref().or(filter.key_prefix.as_deref());
+    let high = filter.key_prefix.as_deref().filter(|_| filter.key.is_none()).and_then(behind);
+    let memory_type = filter.memory_type.map(MemoryType::as_str);
+    let task = filter.task_id.map(TaskId::uuid);
+    let (limit, offset) = (i64::from(filter.limit), i64::from(filter.offset));
+    macro_rules! seen {
+        ($name:literal, $rest:literal $(, $argument:expr)*) => {
+            select!(
+                $name,
+                "m WHERE agent_id = $1 AND ($2::text IS NULL OR namespace = $2) AND ($3::text IS NULL OR key = $3)
+               AND ($4::text IS NULL OR key >= $4) AND ($5::text IS NULL OR key < $5)
+               AND ($6::text IS NULL OR memory_type = $6) AND ($7::uuid IS NULL OR task_id = $7)
+               AND (expires_at IS NULL OR expires_at > $8)
+               AND ($9 OR (intent_id IS NOT NULL AND sensitivity IS DISTINCT FROM 'restricted' AND EXISTS (
+                   SELECT 1 FROM intents i LEFT JOIN acls a ON a.intent_id = i.id WHERE i.id = m.intent_id
+                   AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $10 OR EXISTS (
+                        SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $10
+                        AND (e.expires_at IS NULL OR e.expires_at > $8))))))" + $rest,
+                look.owner,
+                filter.namespace,
+                filter.key,
+                low,
+                high,
+                memory_type,
+                task,
+                now,
+                look.own,
+                look.viewer,
+                limit,
+                offset
+                $(, $argument)*
+            )
+            .fetch_all(conn)
+            .await?
+        };
+    }
+    let rows = if let Some(query) = &filter.query {
+        seen!(
+            "memory::search",
+            " AND (archived_at IS NOT NULL) = $13 AND tags @> $14
+             AND search @@ websearch_to_tsquery('simple', $15)
+             ORDER BY ts_rank(search, websearch_to_tsquery('simple', $15)) DESC, updated_at DESC, id DESC
+             LIMIT $11 OFFSET $12",
+            filter.archived,
+            &filter.tags,
+            query
+        )
+    } else if !filter.tags.is_empty() {
+        seen!(
+            "memory::tagged",
+            " AND (archived_at IS NOT NULL) = $13 AND tags @> $14
+             ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12",
+            filter.archived,
+            &filter.tags
+        )
+    } else if filter.archived {
+        seen!(
+            "memory::archived",
+            " AND archived_at IS NOT NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
+        )
+    } else {
+        seen!(
+            "memory::page",
+            " AND archived_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
+        )
+    };
+    read(rows)
+}
+
+/// What agents share on an intent, and the viewer's own: what was changed last first.
+pub(super) async fn of_intent(
+    conn: &mut PgConnection,
+    intent: IntentId,
+    viewer: &str,
+    filter: &Filter,
+    now: Timestamp,
+) -> Outcome<Vec<MemoryEntry>> {
+    let rows = select!(
+        "memory::of_intent",
+        "WHERE intent_id = $1 AND (sensitivity IS DISTINCT FROM 'restricted' OR agent_id = $2)
+           AND (expires_at IS NULL OR expires_at > $3) AND (archived_at IS NOT NULL) = $4
+           AND ($5::text IS NULL OR namespace = $5) AND ($6::text IS NULL OR memory_type = $6)
+           AND ($7::uuid IS NULL OR task_id = $7) AND tags @> $8
+         ORDER BY updated_at DESC, id DESC LIMIT $9 OFFSET $10",
+        intent.uuid(),
+        viewer,
+        now,
+        filter.archived,
+        filter.namespace,
+        filter.memory_type.map(MemoryType::as_str),
+        filter.task_id.map(TaskId::uuid),
+        &filter.tags,
+        i64::from(filter.limit),
+        i64::from(filter.offset)
+    );
+    read(rows.fetch_all(conn).await?)
+}
