@@ -167,6 +167,14 @@ id_types! {
     ReservationId = "rsv";
     /// A binding moment: a question to a person, or a deliberation with one.
     MomentId = "bm";
+    /// A vault, RFC-0014.
+    VaultId = "vault";
+    /// A credential in a vault, RFC-0014.
+    ToolCredentialId = "tcred";
+    /// A grant of the use of a credential, RFC-0014.
+    ToolGrantId = "grant";
+    /// A use of a tool, RFC-0014.
+    InvocationId = "inv";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -214,6 +222,7 @@ macro_rules! minted {
 
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
+minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 
 impl IntentId {
