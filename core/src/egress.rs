@@ -156,6 +156,18 @@ impl Allowed {
         self.names.iter().any(|known| known.eq_ignore_ascii_case(name.trim_end_matches('.')))
     }
 
+    /// Whether the host of a URL is one that the operator has named: what is his own may be spoken to without TLS.
+    #[must_use]
+    pub fn exempts(&self, url: &Url) -> bool {
+        let address = match url.host() {
+            Some(Host::Domain(name)) => return self.names(name),
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            None => return false,
+        };
+        self.ranges.iter().any(|range| range.contains(address.to_canonical()))
+    }
+
     /// Whether an address may be connected to.
     #[must_use]
     pub fn admits(&self, address: IpAddr) -> bool {

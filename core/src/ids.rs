@@ -181,6 +181,14 @@ id_types! {
     FailureId = "fail";
     /// An entry of an agent's memory, RFC-0015.
     MemoryId = "mem";
+    /// A vault, RFC-0014.
+    VaultId = "vault";
+    /// A credential in a vault, RFC-0014.
+    ToolCredentialId = "tcred";
+    /// A grant of the use of a credential, RFC-0014.
+    ToolGrantId = "grant";
+    /// A use of a tool, RFC-0014.
+    InvocationId = "inv";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -229,6 +237,7 @@ macro_rules! minted {
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
 minted!(PortfolioId, MembershipId);
+minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
 minted!(MemoryId);

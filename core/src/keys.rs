@@ -60,6 +60,12 @@ pub enum Scope {
     /// Ask a person; answer what one is asked.
     #[serde(rename = "moments:write")]
     MomentsWrite,
+    /// Use tools through grants; see one's grants, pass them on and report on their use.
+    #[serde(rename = "tools:use")]
+    ToolsUse,
+    /// Keep vaults: put credentials in, grant their use and take it back.
+    #[serde(rename = "tools:manage")]
+    ToolsManage,
     /// Manage principals, keys and the access of every intent.
     #[serde(rename = "admin")]
     Admin,
@@ -67,7 +73,7 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::IntentsRead,
         Self::IntentsWrite,
         Self::ChannelsRead,
@@ -81,6 +87,8 @@ impl Scope {
         Self::MailWrite,
         Self::MomentsRead,
         Self::MomentsWrite,
+        Self::ToolsUse,
+        Self::ToolsManage,
         Self::Admin,
     ];
 
@@ -107,6 +115,8 @@ impl Scope {
             Self::MailWrite => "mail:write",
             Self::MomentsRead => "moments:read",
             Self::MomentsWrite => "moments:write",
+            Self::ToolsUse => "tools:use",
+            Self::ToolsManage => "tools:manage",
             Self::Admin => "admin",
         }
     }

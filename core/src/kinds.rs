@@ -234,4 +234,30 @@ kinds! {
     PasswordSet = "person.password_set";
     /// A one-time link for a person was made (house log).
     LinkMade = "person.link_made";
+    /// A vault was made (house log, RFC-0014).
+    VaultCreated = "vault.created";
+    /// A vault was taken away, with all that was in it (house log).
+    VaultRemoved = "vault.removed";
+    /// A credential was put into a vault (house log).
+    ToolCredentialCreated = "credential.created";
+    /// What is known of a credential was changed, not its secret (house log).
+    ToolCredentialChanged = "credential.changed";
+    /// A credential got another secret (house log).
+    ToolCredentialRotated = "credential.rotated";
+    /// The time of a credential ran out (house log).
+    ToolCredentialExpired = "credential.expired";
+    /// A credential was revoked; its secret is gone (house log).
+    ToolCredentialRevoked = "credential.revoked";
+    /// An agent may use a credential (house log).
+    ToolGrantCreated = "grant.created";
+    /// An agent has passed its grant on (house log).
+    ToolGrantDelegated = "grant.delegated";
+    /// A grant was taken back, with those that were passed on from it (house log).
+    ToolGrantRevoked = "grant.revoked";
+    /// The time of a grant ran out (house log).
+    ToolGrantExpired = "grant.expired";
+    /// A grant rests (house log).
+    ToolGrantSuspended = "grant.suspended";
+    /// A grant goes on (house log).
+    ToolGrantResumed = "grant.resumed";
 }

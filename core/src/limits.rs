@@ -137,3 +137,23 @@ pub const MEMORY_QUERY_BYTES: usize = 500;
 pub const MEMORY_ARCHIVE_SECONDS: u32 = 30 * 24 * 3600;
 /// Seconds after which a use of a memory entry is written down again: eviction need not know it better.
 pub const MEMORY_USE_SECONDS: u32 = 60;
+/// Bytes of one part of a secret in a vault: keys of services have up to a few thousand.
+pub const TOOL_SECRET_BYTES: usize = 16 * 1024;
+/// Bytes of the metadata of a credential in a vault: a description of a service's endpoints.
+pub const TOOL_METADATA_BYTES: usize = 32 * 1024;
+/// Bytes of what a tool is told: large data goes by reference.
+pub const TOOL_PARAMETERS_BYTES: usize = 64 * 1024;
+/// Bytes of what a tool answers: all of it is kept, so that a retry gets the same answer.
+pub const TOOL_RESULT_BYTES: usize = 256 * 1024;
+/// Vaults of one owner.
+pub const VAULTS: i64 = 100;
+/// Credentials in one vault: all of them are listed with it.
+pub const VAULT_CREDENTIALS: i64 = 200;
+/// Grants of one credential that are in force: they are all taken back in one transaction.
+pub const CREDENTIAL_GRANTS: i64 = 1_000;
+/// Times that a grant may be passed on: each call reads all grants above its own.
+pub const DELEGATIONS: usize = 5;
+/// Calls in an hour that a grant may be limited to; who needs more needs no limit.
+pub const CALLS_PER_HOUR: u32 = 1_000_000;
+/// Calls under one grant that are under way at once.
+pub const CALLS_AT_ONCE: i64 = 32;

@@ -1,0 +1,517 @@
+//! Calls of tools (RFC-0014): which HTTP request a credential's connection makes of a tool's name and its parameters. The
+//! request is made here and sent elsewhere; nothing that an agent says gets into its host, its scheme or its headers.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+use url::Url;
+use zeroize::Zeroizing;
+
+use crate::clock::Timestamp;
+use crate::limits::{LIST_ITEMS, URL_BYTES};
+use crate::principals::check_name;
+use crate::refusal::{Code, Refusal};
+use crate::tool_credentials::AuthType;
+use crate::tool_secrets::ToolSecret;
+
+mod paths;
+
+/// Milliseconds that a call may take when nothing is said, and at the least and at the most: as the reference server has them.
+const TIMEOUT_MILLIS: u32 = 30_000;
+/// See [`TIMEOUT_MILLIS`].
+const LEAST_MILLIS: u32 = 1_000;
+/// See [`TIMEOUT_MILLIS`].
+pub const MOST_MILLIS: u32 = 120_000;
+
+/// Headers that are the server's own, or carry what belongs into the secret.
+const RESERVED: [&str; 14] = [
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+    "keep-alive",
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "user-agent",
+];
+
+/// Which kind of request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Adapter {
+    /// One endpoint per tool.
+    #[serde(rename = "rest", alias = "api_key", alias = "bearer_token", alias = "basic_auth", alias = "custom")]
+    Rest,
+    /// The same, with a token that may have to be fetched.
+    #[serde(rename = "oauth2", alias = "oauth2_token", alias = "oauth2_client_credentials")]
+    Oauth2,
+    /// Everything to one address, signed.
+    #[serde(rename = "webhook")]
+    Webhook,
+}
+
+/// Where the parameters of a call go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mapping {
+    /// Into a JSON body; with a method that has none, into the query.
+    #[default]
+    Body,
+    /// Into the query.
+    Query,
+    /// Into the path, where it says `{name}`; those that it does not name go as with [`Self::Body`].
+    Path,
+}
+
+/// An HTTP method that tools are called with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    /// `GET`
+    #[serde(alias = "get")]
+    Get,
+    /// `POST`
+    #[default]
+    #[serde(alias = "post")]
+    Post,
+    /// `PUT`
+    #[serde(alias = "put")]
+    Put,
+    /// `PATCH`
+    #[serde(alias = "patch")]
+    Patch,
+    /// `DELETE`
+    #[serde(alias = "delete")]
+    Delete,
+}
+
+impl Method {
+    /// The method as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Endpoint {
+    path: Option<String>,
+    #[serde(default)]
+    method: Method,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    param_mapping: Mapping,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Location {
+    #[default]
+    Header,
+    Query,
+}
+
+/// Where the secret goes.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Placement {
+    #[serde(default)]
+    location: Location,
+    header_name: Option<String>,
+    query_param: Option<String>,
+    header_prefix: Option<String>,
+}
+
+/// How a client gets a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TokenGrant {
+    ClientCredentials,
+    RefreshToken,
+}
+
+/// Where a service is and how it is spoken to, as the metadata of a credential says.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Connection {
+    adapter: Option<Adapter>,
+    base_url: String,
+    #[serde(default)]
+    endpoints: BTreeMap<String, Endpoint>,
+    #[serde(default)]
+    auth: Placement,
+    timeout_ms: Option<u32>,
+    #[serde(default)]
+    allowed_hosts: Vec<String>,
+    token_url: Option<String>,
+    token_grant_type: Option<TokenGrant>,
+    token_scope: Option<String>,
+}
+
+/// A request that is to be sent. It has secrets in it, and no `Debug`.
+pub struct Call {
+    /// The method.
+    pub method: Method,
+    /// Where to.
+    pub url: Url,
+    /// Names and values.
+    pub headers: Vec<(String, Zeroizing<String>)>,
+    /// The body with its type.
+    pub body: Option<(&'static str, Zeroizing<String>)>,
+    /// Milliseconds that it may take, its answer included.
+    pub timeout_millis: u32,
+}
+
+impl Call {
+    /// Bytes that it sends as a body.
+    #[must_use]
+    pub fn body_bytes(&self) -> usize {
+        self.body.as_ref().map_or(0, |(_, body)| body.len())
+    }
+}
+
+/// What is called, by whom it may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Invoked<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// What it is told.
+    pub parameters: &'a Map<String, Value>,
+    /// Lists of hosts, each of which has to have the one that is called.
+    pub hosts: &'a [Vec<String>],
+    /// When.
+    pub now: Timestamp,
+}
+
+fn wrong(what: impl Into<String>) -> Refusal {
+    Refusal::field(Code::InvalidRequest, "metadata", "connection", what)
+}
+
+fn not_so(what: impl Into<String>) -> Refusal {
+    Refusal::new(Code::Unprocessable, what)
+}
+
+/// Whether a host is one of a list, or below one of it.
+fn listed(host: &str, hosts: &[String]) -> bool {
+    let plain = |name: &str| name.trim_matches('.').to_ascii_lowercase();
+    let host = plain(host);
+    hosts.iter().map(|known| plain(known)).any(|known| {
+        host == known || host.strip_suffix(&known).is_some_and(|rest| !known.is_empty() && rest.ends_with('.'))
+    })
+}
+
+/// Checks the name of a header that is not one of the server's own.
+fn check_header(name: &str) -> Result<(), Refusal> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if name.is_empty() || name.len() > 100 || !name.bytes().all(token) {
+        return Err(wrong("A header of the connection has a name that is none."));
+    }
+    Ok(())
+}
+
+/// Whether a text can stand in a header.
+fn fits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+impl Connection {
+    /// Reads the connection that metadata describes; `None` when it has no `base_url`.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`] when it describes one that cannot be.
+    pub fn read(metadata: &Map<String, Value>) -> Result<Option<Self>, Refusal> {
+        if metadata.get("base_url").is_none_or(Value::is_null) {
+            return Ok(None);
+        }
+        let read: Self = serde_json::from_value(Value::Object(metadata.clone()))
+            .map_err(|e| wrong(format!("`metadata` describes a connection that cannot be: {e}.")))?;
+        read.check()?;
+        Ok(Some(read))
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let addresses = [Some(&self.base_url), self.token_url.as_ref()];
+        for address in addresses.into_iter().flatten() {
+            let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            let url = url.filter(|url| {
+                url.has_host() && url.username().is_empty() && url.password().is_none() && url.fragment().is_none()
+            });
+            if url.is_none() || address.len() > URL_BYTES {
+                return Err(wrong(
+                    "`base_url` and `token_url` must be http:// or https:// URLs without a user, a password or a fragment.",
+                ));
+            }
+        }
+        if self.endpoints.len() > LIST_ITEMS || self.allowed_hosts.len() > LIST_ITEMS {
+            return Err(wrong(format!("A connection has at most {LIST_ITEMS} endpoints and hosts.")));
+        }
+        for (tool, endpoint) in &self.endpoints {
+            check_name("endpoints", tool)?;
+            endpoint.check(tool)?;
+        }
+        if let Some(name) = &self.auth.header_name {
+            check_header(name)?;
+            // Where a secret belongs it may well be.
+            let own = RESERVED.iter().filter(|reserved| !reserved.ends_with("authorization"));
+            if own.into_iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) && !name.eq_ignore_ascii_case("cookie") {
+                return Err(wrong(format!("`auth.header_name` cannot be `{name}`.")));
+            }
+        }
+        if self.auth.header_prefix.as_deref().is_some_and(|prefix| !prefix.is_empty() && !fits(prefix)) {
+            return Err(wrong("`auth.header_prefix` cannot stand in a header."));
+        }
+        Ok(())
+    }
+
+    /// Milliseconds that a call may take.
+    #[must_use]
+    pub fn timeout_millis(&self) -> u32 {
+        self.timeout_ms.unwrap_or(TIMEOUT_MILLIS).clamp(LEAST_MILLIS, MOST_MILLIS)
+    }
+
+    /// Whether its requests carry a token that is fetched, or may be fetched anew.
+    fn is_oauth(&self, auth_type: AuthType) -> bool {
+        match self.adapter {
+            Some(Adapter::Oauth2) => true,
+            Some(Adapter::Rest | Adapter::Webhook) => false,
+            None => matches!(auth_type, AuthType::Oauth2Token | AuthType::Oauth2ClientCredentials),
+        }
+    }
+
+    /// Whether there must be a token before anything is called, and there is none in the secret.
+    #[must_use]
+    pub fn wants_token(&self, auth_type: AuthType, secret: &ToolSecret) -> bool {
+        self.is_oauth(auth_type) && secret.first(&["access_token", "token"]).is_none()
+    }
+
+    /// Requires that a secret has what its connection needs, in a form that can be sent.
+    ///
+    /// # Errors
+    /// What is missing; never what is there.
+    pub fn check_secret(&self, auth_type: AuthType, secret: &ToolSecret) -> Result<(), Refusal> {
+        if self.adapter == Some(Adapter::Webhook) {
+            return Ok(());
+        }
+        if self.wants_token(auth_type, secret) {
+            return match self.token_request(secret)? {
+                Some(_request) => Ok(()),
+                None => Err(lacking("`access_token`, or `client_id`, `client_secret` and a `token_url` in its metadata")),
+            };
+        }
+        self.authorise(auth_type, secret, None, &mut Vec::new(), &mut self.base()?)
+    }
+
+    fn base(&self) -> Result<Url, Refusal> {
+        Url::parse(&self.base_url).map_err(|e| wrong(format!("`base_url` is no URL: {e}.")))
+    }
+
+    /// The request that gets a token; `None` when the secret and the connection have not what that takes.
+    ///
+    /// # Errors
+    /// The URL for tokens is none.
+    pub fn token_request(&self, secret: &ToolSecret) -> Result<Option<Call>, Refusal> {
+        let Some(address) = &self.token_url else { return Ok(None) };
+        let url = Url::parse(address).map_err(|e| wrong(format!("`token_url` is no URL: {e}.")))?;
+        let refresh = secret.get("refresh_token");
+        let client = secret.get("client_id").zip(secret.get("client_secret"));
+        let grant = self.token_grant_type.unwrap_or(match (client, refresh) {
+            (_, Some(_)) => TokenGrant::RefreshToken,
+            (_, None) => TokenGrant::ClientCredentials,
+        });
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        match (grant, client, refresh) {
+            (TokenGrant::ClientCredentials, Some(_), _) => {
+                form.append_pair("grant_type", "client_credentials");
+            }
+            (TokenGrant::RefreshToken, _, Some(token)) => {
+                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token);
+            }
+            (TokenGrant::ClientCredentials, None, _) | (TokenGrant::RefreshToken, _, None) => return Ok(None),
+        }
+        if let Some(scope) = &self.token_scope {
+            form.append_pair("scope", scope);
+        }
+        let body = Zeroizing::new(form.finish());
+        let mut headers = vec![("accept".to_owned(), Zeroizing::new("application/json".to_owned()))];
+        headers.extend(client.map(|(id, secret)| basic(id, secret)));
+        let body = Some(("application/x-www-form-urlencoded", body));
+        Ok(Some(Call { method: Method::Post, url, headers, body, timeout_millis: self.timeout_millis() }))
+    }
+
+    /// The request that a tool's invocation comes to. `token` is one that was fetched.
+    ///
+    /// # Errors
+    /// The connection has no such tool, or may not go to its host; parameters that do not fit where they belong.
+    pub fn call(
+        &self,
+        auth_type: AuthType,
+        secret: &ToolSecret,
+        token: Option<&str>,
+        invoked: Invoked<'_>,
+    ) -> Result<Call, Refusal> {
+        let mut call = match self.adapter {
+            Some(Adapter::Webhook) => self.webhook(secret, invoked)?,
+            Some(Adapter::Rest | Adapter::Oauth2) | None => {
+                let mut call = self.rest(invoked)?;
+                self.authorise(auth_type, secret, token, &mut call.headers, &mut call.url)?;
+                call
+            }
+        };
+        let host = call.url.host_str().unwrap_or_default().to_owned();
+        let lists = invoked.hosts.iter().chain([&self.allowed_hosts]);
+        if lists.filter(|hosts| !hosts.is_empty()).any(|hosts| !listed(&host, hosts)) {
+            return Err(Refusal::new(
+                Code::Forbidden,
+                format!("The host `{host}` is not one that the credential and the grant allow."),
+            ));
+        }
+        call.timeout_millis = self.timeout_millis();
+        Ok(call)
+    }
+
+    fn webhook(&self, secret: &ToolSecret, invoked: Invoked<'_>) -> Result<Call, Refusal> {
+        let at = invoked.now.timestamp_millis();
+        let body = json!({ "tool_name": invoked.tool, "parameters": invoked.parameters, "timestamp": at / 1_000 });
+        let body = body.to_string();
+        let mut headers = Vec::new();
+        if let Some(key) = secret.first(&["signing_secret", "secret", "value"]) {
+            // HMAC takes keys of any length.
+            let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())
+                .map_err(|e| not_so(format!("The signing secret cannot be used: {e}.")))?;
+            mac.update(body.as_bytes());
+            let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            headers.push(("x-openintent-signature".to_owned(), Zeroizing::new(format!("sha256={hex}"))));
+        }
+        let body = Some(("application/json", Zeroizing::new(body)));
+        Ok(Call { method: Method::Post, url: self.base()?, headers, body, timeout_millis: 0 })
+    }
+
+    fn rest(&self, invoked: Invoked<'_>) -> Result<Call, Refusal> {
+        let usual = Endpoint::usual();
+        let endpoint = match self.endpoints.get(invoked.tool) {
+            Some(endpoint) => endpoint,
+            None if self.endpoints.is_empty() => &usual,
+            None => {
+                let message = format!("The credential has no endpoint for the tool `{}`.", invoked.tool);
+                return Err(not_so(message));
+            }
+        };
+        let mut left = invoked.parameters.clone();
+        let mut url = self.base()?;
+        match &endpoint.path {
+            Some(path) => paths::extend(&mut url, path, &mut left)?,
+            None => paths::segment(&mut url, invoked.tool)?,
+        }
+        let plain = |(name, value): (&String, &String)| (name.clone(), Zeroizing::new(value.clone()));
+        let headers = endpoint.headers.iter().map(plain).collect();
+        let bodyless = matches!(endpoint.method, Method::Get | Method::Delete);
+        let body = if bodyless || endpoint.param_mapping == Mapping::Query {
+            paths::query(&mut url, &left)?;
+            None
+        } else {
+            Some(("application/json", Zeroizing::new(Value::Object(left).to_string())))
+        };
+        if url.as_str().len() > 4 * URL_BYTES {
+            return Err(not_so("The parameters make a URL that is too long. Send less, or have them in the body."));
+        }
+        Ok(Call { method: endpoint.method, url, headers, body, timeout_millis: 0 })
+    }
+
+    fn authorise(
+        &self,
+        auth_type: AuthType,
+        secret: &ToolSecret,
+        token: Option<&str>,
+        headers: &mut Vec<(String, Zeroizing<String>)>,
+        url: &mut Url,
+    ) -> Result<(), Refusal> {
+        let (key, prefix) = match auth_type {
+            _ if self.is_oauth(auth_type) => {
+                (token.or_else(|| secret.first(&["access_token", "token"])), Some("Bearer"))
+            }
+            AuthType::BasicAuth => {
+                let user = secret.get("username").unwrap_or_default();
+                let password = secret.get("password").ok_or_else(|| lacking("`username` and `password`"))?;
+                headers.push(basic(user, password));
+                return Ok(());
+            }
+            AuthType::BearerToken => (secret.first(&["token", "api_key", "value", "secret"]), Some("Bearer")),
+            AuthType::ApiKey | AuthType::Custom => {
+                (secret.first(&["api_key", "token", "value", "secret"]), None)
+            }
+            AuthType::ConnectionString | AuthType::Oauth2Token | AuthType::Oauth2ClientCredentials => {
+                return Err(not_so(format!(
+                    "A credential of the type `{}` makes no HTTP requests: the server only keeps it.",
+                    auth_type.as_str()
+                )));
+            }
+        };
+        let key = key.ok_or_else(|| lacking("`api_key` or `token`"))?;
+        if self.auth.location == Location::Query {
+            let name = self.auth.query_param.as_deref().unwrap_or("api_key");
+            url.query_pairs_mut().append_pair(name, key);
+            return Ok(());
+        }
+        let name = self.auth.header_name.as_deref().unwrap_or("Authorization");
+        let prefix = self.auth.header_prefix.as_deref().or(prefix).filter(|prefix| !prefix.is_empty());
+        let value = prefix.map_or_else(|| key.to_owned(), |prefix| format!("{prefix} {key}"));
+        if !fits(&value) {
+            let message = "The secret has characters that cannot stand in a header.";
+            return Err(Refusal::field(Code::InvalidRequest, "secret", "secret", message));
+        }
+        headers.push((name.to_owned(), Zeroizing::new(value)));
+        Ok(())
+    }
+}
+
+impl Endpoint {
+    fn usual() -> Self {
+        Self { path: None, method: Method::Post, headers: BTreeMap::new(), param_mapping: Mapping::Body }
+    }
+
+    fn check(&self, tool: &str) -> Result<(), Refusal> {
+        if self.path.as_ref().is_some_and(|path| !paths::lawful(path)) {
+            return Err(wrong(format!(
+                "The path of the endpoint `{tool}` must begin with one `/`, have no `.` or `..` for a part, and no `#`."
+            )));
+        }
+        if self.headers.len() > LIST_ITEMS {
+            return Err(wrong(format!("The endpoint `{tool}` has more than {LIST_ITEMS} headers.")));
+        }
+        for (name, value) in &self.headers {
+            check_header(name)?;
+            if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) || !fits(value) {
+                return Err(wrong(format!(
+                    "The endpoint `{tool}` has a header `{name}`, which is the server's own or cannot be sent. What opens \
+                     the service belongs into `secret`."
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lacking(what: &str) -> Refusal {
+    let message = format!("The credential's secret has not what its connection needs: {what}.");
+    Refusal::field(Code::Unprocessable, "secret", "missing", message)
+}
+
+fn basic(user: &str, password: &str) -> (String, Zeroizing<String>) {
+    let both = Zeroizing::new(format!("{user}:{password}"));
+    ("Authorization".to_owned(), Zeroizing::new(format!("Basic {}", STANDARD.encode(both.as_bytes()))))
+}
