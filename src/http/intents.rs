@@ -65,7 +65,7 @@ pub struct IntentBody<'a> {
     confidence: f64,
     /// Guards writes: send it in `If-Match`.
     version: i64,
-    /// The client's governance policy, kept as given.
+    /// The governance policy (RFC-0013), as its author wrote it.
     #[schema(value_type = Option<Object>)]
     governance_policy: Option<&'a Map<String, Value>>,
     /// When it was created.
@@ -97,7 +97,7 @@ impl<'a> IntentBody<'a> {
 }
 
 /// A 200 with the intent and its version as `ETag`.
-fn shown(intent: &Intent, asker: &Asker) -> Reply {
+pub fn shown(intent: &Intent, asker: &Asker) -> Reply {
     let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
     Ok(HttpResponse::Ok()
@@ -133,7 +133,7 @@ struct CreateBody {
     state: Map<String, Value>,
     /// The status to begin in; `draft` when nothing is said.
     status: Option<IntentStatus>,
-    /// A governance policy, kept as given.
+    /// A governance policy (RFC-0013), which is enforced from the beginning.
     #[schema(value_type = Option<Object>)]
     governance_policy: Option<Map<String, Value>>,
 }
