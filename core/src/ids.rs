@@ -189,6 +189,10 @@ id_types! {
     ToolGrantId = "grant";
     /// A use of a tool, RFC-0014.
     InvocationId = "inv";
+    /// A permit, RFC-0013's request for approval.
+    PermitId = "apr";
+    /// An escalation to a person, RFC-0013.
+    EscalationId = "esc";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -241,6 +245,7 @@ minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
 minted!(MemoryId);
+minted!(PermitId, EscalationId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

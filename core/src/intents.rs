@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::Timestamp;
 use crate::events::{Event, Kind};
+use crate::governance::GovernancePolicy;
 use crate::ids::IntentId;
 use crate::limits::{DEPENDENCIES, TEXT_BYTES, TITLE_BYTES};
 use crate::patch::{self, Change};
@@ -110,9 +111,9 @@ pub struct Intent {
     pub status: IntentStatus,
     /// How sure its agents are, 0 to 1.
     pub confidence: f64,
-    /// Rises by one with each change of state, status or dependencies; guards writes (`If-Match`).
+    /// Rises by one with each change of state, status, dependencies or governance policy; guards writes (`If-Match`).
     pub version: i64,
-    /// The client's governance policy (RFC-0013), kept as given.
+    /// The governance policy (RFC-0013) as its author wrote it; what is read of it is [`crate::governance`].
     pub governance_policy: Option<Map<String, Value>>,
     /// When it was created.
     pub created_at: Timestamp,
@@ -167,6 +168,7 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
     }
     let mut seen = HashSet::new();
     let depends_on = ask.depends_on.into_iter().filter(|id| seen.insert(*id)).collect();
+    ask.governance_policy.as_ref().map(GovernancePolicy::read).transpose()?;
     Ok(Intent {
         id,
         title: ask.title,
@@ -233,6 +235,23 @@ impl Intent {
             ));
         }
         Ok(Self { status, version: self.version + 1, updated_at: now, ..self.clone() })
+    }
+}
+
+impl Intent {
+    /// The intent with another governance policy, or without one.
+    #[must_use]
+    pub fn governed(&self, policy: Option<Map<String, Value>>, now: Timestamp) -> Self {
+        Self { governance_policy: policy, version: self.version + 1, updated_at: now, ..self.clone() }
+    }
+}
+
+/// The payload of `governance.policy_set`, or of `governance.policy_removed` where there is none any more.
+#[must_use]
+pub fn governed_payload(intent: &Intent) -> Value {
+    match &intent.governance_policy {
+        Some(policy) => json!({ "governance_policy": policy, "version": intent.version }),
+        None => json!({ "version": intent.version }),
     }
 }
 
@@ -311,6 +330,11 @@ pub fn replay(before: Option<Intent>, event: &Event) -> Result<Option<Intent>, S
     } else if event.event_type == Kind::DependencyRemoved.wire() {
         let gone = dependency(&payload).ok_or_else(|| wrong("names no dependency"))?;
         intent.depends_on.retain(|id| *id != gone);
+    } else if event.event_type == Kind::GovernancePolicySet.wire() {
+        let policy = payload.get("governance_policy").and_then(Value::as_object).cloned();
+        intent.governance_policy = Some(policy.ok_or_else(|| wrong("has no policy"))?);
+    } else if event.event_type == Kind::GovernancePolicyRemoved.wire() {
+        intent.governance_policy = None;
     } else {
         return Ok(Some(intent));
     }

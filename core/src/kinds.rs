@@ -260,4 +260,18 @@ kinds! {
     ToolGrantSuspended = "grant.suspended";
     /// A grant goes on (house log).
     ToolGrantResumed = "grant.resumed";
+    /// An intent got a governance policy, or another one (RFC-0013).
+    GovernancePolicySet = "governance.policy_set";
+    /// An intent's governance policy was taken away.
+    GovernancePolicyRemoved = "governance.policy_removed";
+    /// Somebody approved what an agent asked for; `status` says whether that is enough.
+    ApprovalGranted = "governance.approval_granted";
+    /// What an agent asked for was not approved.
+    ApprovalDenied = "governance.approval_denied";
+    /// What was approved was done: the approval is used up.
+    ApprovalEnforced = "governance.approval_enforced";
+    /// An intent's policy refused something.
+    GovernanceViolation = "governance.violation";
+    /// A person has decided about an escalation.
+    EscalationResolved = "coordinator.escalation_resolved";
 }

@@ -157,3 +157,17 @@ pub const DELEGATIONS: usize = 5;
 pub const CALLS_PER_HOUR: u32 = 1_000_000;
 /// Calls under one grant that are under way at once.
 pub const CALLS_AT_ONCE: i64 = 32;
+/// Bytes of a governance policy: a page of names; it is read with each piece of work on its intent.
+pub const POLICY_BYTES: usize = 64 * 1024;
+/// Requests for approval that wait on one intent at once: more than that nobody decides about.
+pub const PERMITS_WAITING: usize = 200;
+/// Approvals of one request: a quorum of more than that needs another way to vote.
+pub const PERMIT_APPROVERS: usize = 1_000;
+/// Open permits for one action that are looked at, the oldest first: those that may wait, five times over.
+pub const PERMITS_OPEN: u32 = 1_000;
+/// Escalations that wait on one intent at once: people lose sight of more.
+pub const ESCALATIONS_WAITING: usize = 200;
+/// Seconds in which one agent's violations of one rule are told of once: a loop that is refused must not fill the log.
+pub const VIOLATION_PAUSE_SECONDS: u32 = 60;
+/// Violations of one intent's policy that are told of in that time, whoever it was.
+pub const VIOLATIONS_TOLD: usize = 60;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::envelopes::receipt::Receipt;
 use crate::faults::Fault;
+use crate::governance::Violation;
 use crate::leases::Lease;
 
 macro_rules! codes {
@@ -185,6 +186,10 @@ codes! {
     HatchClosed = "hatch_closed";
     /// The question was asked for a state of the job or the intent that is no longer so.
     CircumstancesChanged = "circumstances_changed";
+    /// The intent's governance policy does not allow it; `detail` says which of its rules (RFC-0013).
+    GovernanceViolation = "governance_violation";
+    /// It was decided before: an approval, an escalation. The message says how.
+    AlreadyDecided = "already_decided";
     /// Too many requests with this key; wait as long as `Retry-After` says.
     RateLimited = "rate_limited";
     /// Too many open streams or waiting requests with this key.
@@ -208,6 +213,7 @@ impl Code {
             | Self::NotAMember
             | Self::TooManyStreams
             | Self::NotThePrincipal
+            | Self::GovernanceViolation
             | Self::PermissionDenied => Fault::PermissionDenied,
             Self::NotFound | Self::JobNotFound => Fault::JobNotFound,
             Self::DuplicateKey | Self::IdempotencyMismatch => Fault::DuplicateKey,
@@ -296,6 +302,8 @@ pub struct Refusal {
     pub retry_after_seconds: Option<u64>,
     /// The first receipt, on a [`Code::DuplicateId`] of the same envelope.
     pub receipt: Option<Box<Receipt>>,
+    /// What a policy says no to, on a [`Code::GovernanceViolation`].
+    pub violation: Option<Box<Violation>>,
 }
 
 impl Refusal {
@@ -309,6 +317,7 @@ impl Refusal {
             existing_lease: None,
             retry_after_seconds: None,
             receipt: None,
+            violation: None,
         }
     }
 

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, idempotency, not_found, seats};
+use super::{Caller, Ctx, Outcome, governance, idempotency, not_found, seats};
 
 /// As what the server assigns an agent that was not yet.
 const RETRIED_AS: &str = "worker";
@@ -67,6 +68,8 @@ pub async fn assign(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "assign_agent" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, false).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let assignment = Assignment {
@@ -98,7 +101,9 @@ pub async fn assign(
 pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "unassign_agent" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, true).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let gone = sqlx::query!(
         "-- assignments::delete

@@ -12,8 +12,9 @@ use entente_core::proofs::judge_event;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::{Line, digest};
-use super::{AppError, Caller, Ctx, Outcome, idempotency, identities, seats};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, identities, seats};
 use crate::feed::Place;
 
 /// Which events of an intent to list.
@@ -56,10 +57,12 @@ pub async fn append(
     caller.require(Scope::IntentsWrite)?;
     check_posted(&draft)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &draft.actor, deed: "log_event" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     if draft.proof.is_some() {
         let known = identities::load(&mut tx, &draft.actor).await?;
@@ -240,9 +243,9 @@ pub(crate) async fn changes_before(
     seq: i64,
 ) -> Outcome<Vec<Event>> {
     let rows = select!(
-"events::changes_before",
-"WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed', 'dependency_added', 'dependency_removed')
-           AND seq < $2 AND NOT posted
+        "events::changes_before",
+        "WHERE intent_id = $1 AND event_type IN ('intent_created', 'state_patched', 'status_changed', 'dependency_added',
+                'dependency_removed', 'governance.policy_set', 'governance.policy_removed') AND seq < $2 AND NOT posted
          ORDER BY seq",
         intent_id.uuid(),
         seq

@@ -14,10 +14,11 @@ use entente_core::patch::Change;
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, failures, graphs, idempotency, leases, memory, moments,
-    not_found, seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, escalations, failures, governance, graphs, idempotency, leases,
+    memory, moments, not_found, permits, seats, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -41,6 +42,7 @@ pub async fn create(
     }
     law::check_dependencies(&ask.depends_on)?;
     check_relations(&mut tx, &ask, created_by, now).await?;
+    governance::check_new(&mut tx, ask.governance_policy.as_ref()).await?;
     let mut line = Line::fresh(id, caller.trace, now);
     let intent = law::create(ask, created_by, id, line.now())?;
     insert(&mut tx, &intent).await?;
@@ -159,8 +161,8 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
 /// (RFC-0003). With a fencing token, only while the caller holds the lease that it was given with.
 ///
 /// # Errors
-/// It is not there or not writable; the version is stale; the change is not lawful; a lease is in the way, or the
-/// caller's own has ended.
+/// It is not there or not writable; its policy does not allow it; the version is stale; the change is not lawful; a lease is
+/// in the way, or the caller's own has ended.
 pub async fn patch_state(
     ctx: &Ctx,
     caller: &Caller,
@@ -171,7 +173,9 @@ pub async fn patch_state(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
-    seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "patch_state" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
@@ -190,7 +194,8 @@ pub async fn patch_state(
 /// people, in the same transaction.
 ///
 /// # Errors
-/// It is not there or the caller is no admin; the version is stale; the transition is not lawful.
+/// It is not there or the caller is no admin; the version is stale; the transition is not lawful, or its policy does not
+/// allow it (RFC-0013).
 pub async fn set_status(
     ctx: &Ctx,
     caller: &Caller,
@@ -202,11 +207,14 @@ pub async fn set_status(
     caller.require(Scope::IntentsWrite)?;
     entente_core::access::check_reason(reason)?;
     let mut tx = ctx.begin(&[id]).await?;
-    seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     intent.require_version(seen)?;
     let next = intent.moved(status, ctx.settings.strict, line.now())?;
+    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "set_status" };
+    let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
+    permits::use_up(&mut tx, ctx, &mut line, &caller.agent, &used).await?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
     let mut asked = None;
@@ -216,6 +224,8 @@ pub async fn set_status(
         tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         failures::end_of_intent(&mut tx, id, status, line.now()).await?;
         memory::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        permits::end_of_intent(&mut tx, id).await?;
+        escalations::end_of_intent(&mut tx, id).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;
@@ -325,6 +335,22 @@ async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     Ok(())
 }
 
+/// Writes an intent's governance policy, and its version with it.
+pub(crate) async fn set_policy(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let updated = sqlx::query!(
+        "-- intents::set_policy
+         UPDATE intents SET governance_policy = $2, version = $3::bigint, updated_at = $4
+         WHERE id = $1 AND version = $3::bigint - 1",
+        intent.id.uuid(),
+        intent.governance_policy.as_ref().map(serde_json::to_string).transpose()?,
+        intent.version,
+        intent.updated_at
+    )
+    .execute(conn)
+    .await?;
+    one_row(updated.rows_affected(), intent.id)
+}
+
 /// Writes the next version of an intent, whose lock is held since the one before it was read.
 pub(crate) async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
@@ -341,8 +367,10 @@ pub(crate) async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<
     )
     .execute(conn)
     .await?;
-    if updated.rows_affected() == 1 {
-        return Ok(());
-    }
-    Err(AppError::Inconsistent(format!("{} changed under its lock", intent.id)))
+    one_row(updated.rows_affected(), intent.id)
+}
+
+/// The lock of the intent was held since its version was read.
+fn one_row(updated: u64, id: IntentId) -> Outcome<()> {
+    if updated == 1 { Ok(()) } else { Err(AppError::Inconsistent(format!("{id} changed under its lock"))) }
 }

@@ -25,9 +25,10 @@ pub(crate) use rows::intents_of_holder;
 
 use self::ending::{end, settle};
 use self::rows::{active, insert, load, update};
+use super::governance::Attempt;
 use super::lines::Line;
 use super::seats::Seat;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, seats};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, seats};
 
 /// Acquires a lease. Those on the intent that have run out are ended first.
 ///
@@ -48,6 +49,8 @@ pub async fn acquire(
         return Ok(done);
     }
     check_unresolved(&seat)?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "acquire_lease" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let (now, held) = (line.now(), settle(&mut tx, ctx, &mut line).await?);
     // The number of the event that will tell of it: it rises along the line, so the token does with every holder.
@@ -88,6 +91,8 @@ pub async fn renew(
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "renew_lease" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let own = load(&mut tx, intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
     let lease = own.ok_or_else(not_yours)?;

@@ -18,9 +18,10 @@ use sqlx::PgConnection;
 pub(crate) use rows::load;
 
 use self::rows::{insert, of_intent, open_of_intent, update};
+use super::governance::Attempt;
 use super::lines::Line;
 use super::tasks::{self, no_task, record, require_unresolved, visit};
-use super::{Caller, Ctx, Outcome, Tx, idempotency, not_found, seats};
+use super::{Caller, Ctx, Outcome, Tx, governance, idempotency, not_found, seats};
 
 /// Makes a plan on an intent.
 ///
@@ -42,6 +43,8 @@ pub async fn create(
         return Ok(done);
     }
     require_unresolved(&seat)?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &agent, deed: "create_plan" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let mut course = law::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
@@ -119,6 +122,8 @@ impl Bench {
         let mut tx = ctx.begin(&[intent_id]).await?;
         let seat = visit(&mut tx, ctx, caller, intent_id, "plan").await?;
         seat.standing.require(Level::Write)?;
+        let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "change_plan" };
+        let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
         let line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
         let plan = load(&mut tx, id).await?.ok_or_else(|| not_found("plan"))?;
         let manages = seat.standing.manages() || seat.coordinates;

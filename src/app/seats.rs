@@ -23,6 +23,8 @@ pub(crate) struct Seat {
     pub assigned: bool,
     /// The intent's status.
     pub status: IntentStatus,
+    /// Whether the intent has a governance policy (RFC-0013), which may take from what the standing gives.
+    pub governed: bool,
 }
 
 /// Where `agent` stands with an intent; `None` when there is no such intent.
@@ -45,6 +47,7 @@ pub(crate) async fn seats(
     let rows = sqlx::query!(
         r#"-- seats::seats
          SELECT i.id, k.agent AS "agent!", i.created_by, i.status, a.default_policy AS "default_policy?",
+                (i.governance_policy IS NOT NULL) AS "governed!",
                 (coalesce(a.narrowed, false) OR EXISTS (
                     SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
                 own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?"
@@ -75,6 +78,7 @@ pub(crate) async fn seats(
             coordinates: row.role.as_deref() == Some("coordinator"),
             assigned: row.role.is_some(),
             status: IntentStatus::parse(&row.status).ok_or_else(|| unknown("intent status", &row.status))?,
+            governed: row.governed,
         };
         Ok(((IntentId::from(row.id), row.agent), seat))
     });

@@ -27,9 +27,10 @@ pub(crate) use ends::{
 pub(crate) use links::of_plans;
 pub(crate) use rows::{among, load_all, set_plan};
 
+use super::governance::Attempt;
 use super::lines::Line;
 use super::seats::Seat;
-use super::{Caller, Ctx, Outcome, Tx, agents, idempotency, not_found, plans, seats};
+use super::{Caller, Ctx, Outcome, Tx, agents, governance, idempotency, not_found, plans, seats};
 
 /// A task, and which others wait for it.
 #[derive(Debug, Clone)]
@@ -60,6 +61,8 @@ pub async fn create(
         return Ok(done);
     }
     require_unresolved(&seat)?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &agent, deed: "create_task" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let task = law::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
@@ -199,6 +202,8 @@ impl Bench {
         let mut tx = ctx.begin(&[intent_id]).await?;
         let seat = visit(&mut tx, ctx, caller, intent_id, "task").await?;
         seat.standing.require(Level::Write)?;
+        let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "change_task" };
+        let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
         let line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
         let task = rows::load(&mut tx, id).await?.ok_or_else(|| not_found("task"))?;
         let course = Course::begin(task, line.now());

@@ -7,6 +7,7 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHEN
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
 use entente_core::envelopes::receipt::Receipt;
+use entente_core::governance::Violation;
 use entente_core::keys::Dialect;
 use entente_core::refusal::{Code, FieldError, Refusal};
 use serde::Serialize;
@@ -163,6 +164,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::FromMismatch
         | Code::IntentNotAllowed
         | Code::SignatureRequired
+        | Code::GovernanceViolation
         | Code::NotThePrincipal => StatusCode::FORBIDDEN,
         Code::NotFound | Code::JobNotFound | Code::UnknownRecipient => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -191,6 +193,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::DigestMismatch
         | Code::MomentNotOpen
         | Code::CircumstancesChanged
+        | Code::AlreadyDecided
         | Code::InvalidTransition => StatusCode::CONFLICT,
         Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
@@ -245,8 +248,8 @@ fn retryable(code: Code) -> bool {
     }
 }
 
-/// What is wrong: a sentence, or for a body of the wrong shape the list of faults, as clients of the reference server
-/// read it (contract 3.5).
+/// What is wrong: a sentence, or for a body of the wrong shape the list of faults, or what a governance policy says no to,
+/// as clients of the reference server read it (contract 3.5).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Detail {
@@ -254,6 +257,21 @@ pub enum Detail {
     Sentence(String),
     /// The faulty members.
     Faults(Vec<FieldError>),
+    /// What a governance policy says no to.
+    Governance(GovernanceDetail),
+}
+
+/// What a governance policy says no to (RFC-0013), as clients of the reference server read it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GovernanceDetail {
+    /// `governance_violation`.
+    #[schema(example = "governance_violation")]
+    pub error: &'static str,
+    /// Which of its rules, and by how much.
+    #[serde(flatten)]
+    pub violation: Violation,
+    /// The sentence.
+    pub message: String,
 }
 
 /// The body of every error: RFC 9457's members and those that existing clients read.
@@ -303,7 +321,14 @@ pub struct ProblemBody {
 
 impl ProblemBody {
     fn new(refusal: &Refusal, status: StatusCode, request_id: &str, dialect: Dialect) -> Self {
-        let detail = if refusal.code == Code::InvalidRequest && !refusal.errors.is_empty() {
+        let detail = if let Some(violation) = refusal.violation.as_deref() {
+            let (violation, message) = (violation.clone(), refusal.message.clone());
+            Detail::Governance(GovernanceDetail {
+                error: Code::GovernanceViolation.wire(),
+                violation,
+                message,
+            })
+        } else if refusal.code == Code::InvalidRequest && !refusal.errors.is_empty() {
             Detail::Faults(refusal.errors.clone())
         } else {
             Detail::Sentence(refusal.message.clone())

@@ -65,7 +65,7 @@ pub struct IntentBody<'a> {
     confidence: f64,
     /// Guards writes: send it in `If-Match`.
     version: i64,
-    /// The client's governance policy, kept as given.
+    /// The governance policy (RFC-0013), as its author wrote it.
     #[schema(value_type = Option<Object>)]
     governance_policy: Option<&'a Map<String, Value>>,
     /// When it was created.
@@ -133,7 +133,7 @@ pub(super) struct CreateBody {
     state: Map<String, Value>,
     /// The status to begin in; `draft` when nothing is said.
     status: Option<IntentStatus>,
-    /// A governance policy, kept as given.
+    /// A governance policy (RFC-0013), which is enforced from the beginning.
     #[schema(value_type = Option<Object>)]
     governance_policy: Option<Map<String, Value>>,
 }

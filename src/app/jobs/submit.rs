@@ -23,7 +23,7 @@ use super::preparing;
 use super::works::Works;
 use super::writes::Fresh;
 use crate::app::inventory::{Known, Terms};
-use crate::app::{Caller, Ctx, Outcome, channels, credentials, seats};
+use crate::app::{Caller, Ctx, Outcome, channels, credentials, governance, seats};
 
 /// Where a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +211,8 @@ async fn begin(
 ) -> Outcome<()> {
     match job.intent_id.filter(|_| preparing) {
         Some(intent) => {
-            seats::require(conn, &job.principal, intent, Level::Write, hold.now()).await.map(|_seat| ())
+            let seat = seats::require(conn, &job.principal, intent, Level::Write, hold.now()).await?;
+            Ok(governance::may_work(conn, intent, &seat, &job.principal).await??)
         }
         None if preparing => Ok(()),
         None => take_place(ctx, conn, hold, job).await,
@@ -228,6 +229,7 @@ pub(super) async fn take_place(
     let Some(intent) = job.intent_id else { return Ok(()) };
     let agent = &job.principal;
     let seat = seats::require(conn, agent, intent, Level::Write, hold.now()).await?;
+    governance::may_work(conn, intent, &seat, agent).await??;
     let Some(line) = hold.lines.get_mut(&intent) else { return Ok(()) };
     let named = format!("job-{}", job.id.to_string().trim_start_matches("job_").to_lowercase());
     let ask = ChannelAsk { task_id: Some(job.id.to_string()), ..ChannelAsk::implicit(&named) };
