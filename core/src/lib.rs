@@ -58,6 +58,7 @@ pub mod signing;
 pub mod slips;
 pub mod tasks;
 pub mod traces;
+pub mod triggers;
 pub mod versions;
 pub mod waits;
 pub mod webhooks;

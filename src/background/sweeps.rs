@@ -9,7 +9,7 @@ use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
     envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
-    workers,
+    triggers, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -70,11 +70,17 @@ pub enum Sweep {
     Moments,
     /// One-time links that are over.
     Links,
+    /// Events that triggers listen to.
+    TriggerEvents,
+    /// Triggers that are due, and firings that waited.
+    Triggers,
+    /// Firings that were kept for long enough.
+    TriggerFirings,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -99,6 +105,9 @@ impl Sweep {
         Self::Envelopes,
         Self::Moments,
         Self::Links,
+        Self::TriggerEvents,
+        Self::Triggers,
+        Self::TriggerFirings,
     ];
 
     /// Its name in metrics and logs.
@@ -129,6 +138,9 @@ impl Sweep {
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
             Self::Links => "links",
+            Self::TriggerEvents => "trigger_events",
+            Self::Triggers => "triggers",
+            Self::TriggerFirings => "trigger_firings",
         }
     }
 
@@ -141,7 +153,7 @@ impl Sweep {
     fn period(self) -> u64 {
         match self {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
-            Self::Tasks => 2,
+            Self::Tasks | Self::TriggerEvents | Self::Triggers => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
@@ -151,7 +163,8 @@ impl Sweep {
             | Self::Checkpoints
             | Self::EnvelopeLogs
             | Self::Envelopes
-            | Self::Links => 240,
+            | Self::Links
+            | Self::TriggerFirings => 240,
         }
     }
 
@@ -185,6 +198,9 @@ impl Sweep {
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
             Self::Moments => moments::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
+            Self::TriggerEvents => triggers::hear(ctx).await,
+            Self::Triggers => triggers::pass_time(ctx, BATCH).await,
+            Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {
