@@ -193,6 +193,10 @@ id_types! {
     PermitId = "apr";
     /// An escalation to a person, RFC-0013.
     EscalationId = "esc";
+    /// A trigger, RFC-0017.
+    TriggerId = "trg";
+    /// One firing of a trigger.
+    FiringId = "fire";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -246,6 +250,7 @@ minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, Momen
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
 minted!(MemoryId);
 minted!(PermitId, EscalationId);
+minted!(TriggerId, FiringId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

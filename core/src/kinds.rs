@@ -274,4 +274,20 @@ kinds! {
     GovernanceViolation = "governance.violation";
     /// A person has decided about an escalation.
     EscalationResolved = "coordinator.escalation_resolved";
+    /// A trigger was set up (house log, RFC-0017).
+    TriggerCreated = "trigger.created";
+    /// A trigger was changed (house log).
+    TriggerChanged = "trigger.changed";
+    /// A trigger made an intent (house log).
+    TriggerFired = "trigger.fired";
+    /// A trigger would have made an intent and was not to; `reason` says why (house log).
+    TriggerSkipped = "trigger.skipped";
+    /// A trigger was to fire for what triggers had brought about too many times over (house log, RFC-0017 §3.3).
+    TriggerCascadeLimit = "trigger.cascade_limit";
+    /// A trigger could make no intent; `reason` says why (house log).
+    TriggerFailed = "trigger.failed";
+    /// A trigger was switched off by the server; `reason` says why (house log).
+    TriggerDisabled = "trigger.disabled";
+    /// A trigger was taken away (house log).
+    TriggerRemoved = "trigger.removed";
 }

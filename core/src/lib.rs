@@ -74,6 +74,7 @@ pub mod tool_credentials;
 pub mod tool_grants;
 pub mod tool_secrets;
 pub mod traces;
+pub mod triggers;
 pub mod vault_keys;
 pub mod vaults;
 pub mod versions;

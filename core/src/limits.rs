@@ -171,3 +171,21 @@ pub const ESCALATIONS_WAITING: usize = 200;
 pub const VIOLATION_PAUSE_SECONDS: u32 = 60;
 /// Violations of one intent's policy that are told of in that time, whoever it was.
 pub const VIOLATIONS_TOLD: usize = 60;
+/// Seconds between two firings of an interval at the least: each makes an intent for good.
+pub const TRIGGER_LEAST_SECONDS: u32 = 10;
+/// Bytes of a trigger's template as JSON: what an intent begins with, without what is filled in.
+pub const TRIGGER_TEMPLATE_BYTES: usize = 64 * 1024;
+/// Bytes of a webhook that a trigger takes in: it is kept in an intent's state, by parts.
+pub const TRIGGER_BODY_BYTES: usize = PAYLOAD_BYTES;
+/// Triggers of one principal: what happens is compared with all that listen.
+pub const TRIGGERS: usize = 500;
+/// Firings of one trigger in a minute, for events and webhooks: what is faster than that is a loop or a flood.
+pub const TRIGGER_FIRINGS_PER_MINUTE: u32 = 60;
+/// Triggers in a row whose doing an intent may be (RFC-0017 §3.3).
+pub const TRIGGER_DEPTH: u32 = 10;
+/// Failures in a row after which a trigger is switched off: what failed ten times fails again.
+pub const TRIGGER_FAILURES: u32 = 10;
+/// Days that firings are kept: a month's history, and for as long nothing is done twice for the same delivery.
+pub const TRIGGER_FIRING_DAYS: i64 = 30;
+/// Intents that one trigger may be told to make in all before it is switched off.
+pub const TRIGGER_MAX_FIRES: i64 = 1_000_000_000;

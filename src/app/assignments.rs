@@ -71,26 +71,40 @@ pub async fn assign(
     let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "assign_agent" };
     let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, false).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let assignment = put(&mut tx, ctx, &mut line, &caller.agent, agent_id, role).await?;
     let now = line.now();
-    let assignment = Assignment {
-        id: AssignmentId::mint(now, &*ctx.chance),
-        intent_id,
-        agent_id: agent_id.to_owned(),
-        role: role.to_owned(),
-        assigned_at: now,
-    };
-    let assignment = save(&mut tx, assignment, &caller.agent).await?;
-    // Who takes on work by itself was handed it by nobody: the SDK tells the two apart by this member (contract 11.5).
-    let delegated_by = (caller.agent != assignment.agent_id).then_some(&caller.agent);
-    let payload = json!({
-        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
-        "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": delegated_by,
-    });
-    line.record(ctx, Draft::of(Kind::AgentAssigned, &caller.agent, payload));
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &assignment, now).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
+    Ok(assignment)
+}
+
+/// Assigns an agent, within a deed, to the intent of a line. The names are lawful, and who does it may.
+pub(crate) async fn put(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    by: &str,
+    agent_id: &str,
+    role: &str,
+) -> Outcome<Assignment> {
+    let now = line.now();
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(conn, assignment, by).await?;
+    // Who takes on work by itself was handed it by nobody: the SDK tells the two apart by this member (contract 11.5).
+    let delegated_by = (by != assignment.agent_id).then_some(by);
+    let payload = json!({
+        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
+        "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": delegated_by,
+    });
+    line.record(ctx, Draft::of(Kind::AgentAssigned, by, payload));
     Ok(assignment)
 }
 

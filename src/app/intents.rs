@@ -12,13 +12,14 @@ use entente_core::intents::{
 use entente_core::keys::Scope;
 use entente_core::patch::Change;
 use entente_core::refusal::{Code, Refusal};
+use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::governance::Attempt;
 use super::lines::Line;
 use super::{
     AppError, Caller, Ctx, Outcome, channels, escalations, failures, governance, graphs, idempotency, leases,
-    memory, moments, not_found, permits, seats, tasks, unknown,
+    memory, moments, not_found, permits, seats, tasks, triggers, unknown,
 };
 
 /// Creates an intent.
@@ -40,18 +41,36 @@ pub async fn create(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    law::check_dependencies(&ask.depends_on)?;
-    check_relations(&mut tx, &ask, created_by, now).await?;
-    governance::check_new(&mut tx, ask.governance_policy.as_ref()).await?;
     let mut line = Line::fresh(id, caller.trace, now);
-    let intent = law::create(ask, created_by, id, line.now())?;
-    insert(&mut tx, &intent).await?;
-    graphs::add_all(&mut tx, id, &intent.depends_on).await?;
-    line.record(ctx, Draft::of(Kind::IntentCreated, created_by, created_payload(&intent)));
+    let intent = make(&mut tx, ctx, &mut line, created_by, ask, None).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &intent, now).await?;
     tx.commit().await?;
     ctx.feed.news(id);
+    Ok(intent)
+}
+
+/// Makes, within a deed, the intent of a fresh line. Nothing is written when it is refused. `lineage` says whose doing it is
+/// when nobody asked for it just now (RFC-0017 §5.2); it stands in the log with all that the intent began with.
+pub(crate) async fn make(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    created_by: &str,
+    ask: IntentAsk,
+    lineage: Option<Value>,
+) -> Outcome<Intent> {
+    law::check_dependencies(&ask.depends_on)?;
+    check_relations(conn, &ask, created_by, line.now()).await?;
+    governance::check_new(conn, ask.governance_policy.as_ref()).await?;
+    let intent = law::create(ask, created_by, line.intent_id, line.now())?;
+    insert(conn, &intent).await?;
+    graphs::add_all(conn, line.intent_id, &intent.depends_on).await?;
+    let mut payload = created_payload(&intent);
+    if let Some(lineage) = lineage {
+        payload["lineage"] = lineage;
+    }
+    line.record(ctx, Draft::of(Kind::IntentCreated, created_by, payload));
     Ok(intent)
 }
 
@@ -226,6 +245,7 @@ pub async fn set_status(
         memory::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         permits::end_of_intent(&mut tx, id).await?;
         escalations::end_of_intent(&mut tx, id).await?;
+        triggers::end_of_intent(&mut tx, id).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;

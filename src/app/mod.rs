@@ -80,6 +80,7 @@ pub mod sessions;
 pub mod streams;
 pub mod tasks;
 pub mod traces;
+pub mod triggers;
 pub mod turns;
 pub mod visits;
 pub mod webhooks;

@@ -63,6 +63,18 @@ pub(crate) async fn past(ctx: &Ctx, place: Place, until: i64) -> Outcome<(Stretc
     Ok((stretch, over))
 }
 
+/// What was logged anywhere after a place, as [`house`] reads it, without what was said; and the place up to which there is
+/// nothing else.
+pub(crate) async fn logged(conn: &mut PgConnection, place: Place) -> Outcome<(Vec<(Place, Event)>, Place)> {
+    let horizon = horizon(conn).await?;
+    if horizon <= place.xid {
+        return Ok((Vec::new(), place));
+    }
+    let found = events::of_house(conn, place, horizon, STEP).await?;
+    let reached = found.last().map_or(place, |(last, _)| *last);
+    Ok((found, reached))
+}
+
 /// Which messages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {

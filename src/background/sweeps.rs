@@ -9,7 +9,7 @@ use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
     envelopes, failures, heartbeats, idempotency, jobs, keys, leases, memory, moments, pairs, pending,
-    people, sessions, tasks, workers,
+    people, sessions, tasks, triggers, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -74,11 +74,17 @@ pub enum Sweep {
     Retries,
     /// Entries of agents' memory whose time is over.
     Memory,
+    /// Events that triggers listen to.
+    TriggerEvents,
+    /// Triggers that are due, and firings that waited.
+    Triggers,
+    /// Firings that were kept for long enough.
+    TriggerFirings,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: &'static [Self] = &[
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -105,6 +111,9 @@ impl Sweep {
         Self::Links,
         Self::Retries,
         Self::Memory,
+        Self::TriggerEvents,
+        Self::Triggers,
+        Self::TriggerFirings,
     ];
 
     /// Its name in metrics and logs.
@@ -137,6 +146,9 @@ impl Sweep {
             Self::Links => "links",
             Self::Retries => "retries",
             Self::Memory => "memory",
+            Self::TriggerEvents => "trigger_events",
+            Self::Triggers => "triggers",
+            Self::TriggerFirings => "trigger_firings",
         }
     }
 
@@ -149,7 +161,7 @@ impl Sweep {
     fn period(self) -> u64 {
         match self {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
-            Self::Tasks | Self::Retries => 2,
+            Self::Tasks | Self::Retries | Self::TriggerEvents | Self::Triggers => 2,
             Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
@@ -159,7 +171,8 @@ impl Sweep {
             | Self::Checkpoints
             | Self::EnvelopeLogs
             | Self::Envelopes
-            | Self::Links => 240,
+            | Self::Links
+            | Self::TriggerFirings => 240,
         }
     }
 
@@ -195,6 +208,9 @@ impl Sweep {
             Self::Links => people::tidy(ctx, BATCH * 10).await,
             Self::Retries => failures::retry_due(ctx, BATCH).await,
             Self::Memory => memory::expire_due(ctx, BATCH).await,
+            Self::TriggerEvents => triggers::hear(ctx).await,
+            Self::Triggers => triggers::pass_time(ctx, BATCH).await,
+            Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {
@@ -211,7 +227,7 @@ pub async fn drive(ctx: &Ctx, long: bool, stopping: &CancellationToken) {
     let mut ticks = every(BEAT);
     let mut beat = 0_u64;
     while tick(&mut ticks, stopping).await.is_some() {
-        let mine = Sweep::ALL.into_iter().filter(|sweep| sweep.is_long() == long);
+        let mine = Sweep::ALL.iter().copied().filter(|sweep| sweep.is_long() == long);
         for sweep in mine.filter(|sweep| beat.is_multiple_of(sweep.period())) {
             if let Err(failure) = sweep.run(ctx).await {
                 note(sweep.name(), &failure);
@@ -233,7 +249,7 @@ pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
     let mut total = 0;
     loop {
         let mut done = 0;
-        for sweep in Sweep::ALL {
+        for sweep in Sweep::ALL.iter().copied() {
             done += sweep.run(ctx).await?;
         }
         total += done;

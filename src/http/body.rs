@@ -265,6 +265,11 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
+    /// All parameters, of those that are there twice the last.
+    pub fn all(self) -> serde_json::Map<String, serde_json::Value> {
+        self.0.into_iter().map(|(name, value)| (name, value.into())).collect()
+    }
+
     /// A parameter read by `read`; `what` says what it must be.
     ///
     /// # Errors

@@ -69,6 +69,7 @@ mod tasks;
 mod threads;
 mod traces;
 pub(crate) mod transport;
+mod triggers;
 mod wire;
 mod workers;
 
@@ -219,6 +220,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     bridges::routes(config);
     moments::routes(config);
     people::routes(config);
+    triggers::routes(config);
 }
 
 /// The application, as the server and the tests run it.

@@ -36,6 +36,7 @@ use super::{api, health};
         (name = "jobs", description = "Work with authority and a budget (ARCP §7 to §9)"),
         (name = "workers", description = "Who runs jobs, and as which agents"),
         (name = "moments", description = "Questions that only a person answers (binding moments)"),
+        (name = "triggers", description = "What makes intents by itself: times, events and webhooks (RFC-0017)"),
         (name = "agents", description = "The directory of agents (RFC-0016)"),
         (name = "identities", description = "Agents' own keys and what they sign (RFC-0018)"),
         (name = "checkpoints", description = "The server's signed word on its logs (RFC-0019)"),

@@ -275,7 +275,9 @@ async fn counted(world: &World, sweep: Sweep) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sweep_takes_bounded_steps() {
     // What memory holds bounds the other two.
-    for sweep in Sweep::ALL.into_iter().filter(|sweep| !matches!(sweep, Sweep::Heartbeats | Sweep::KeyUses)) {
+    for sweep in
+        Sweep::ALL.iter().copied().filter(|sweep| !matches!(sweep, Sweep::Heartbeats | Sweep::KeyUses))
+    {
         let world = ready().await;
         prepare(&world, sweep).await;
         assert_eq!(traced(&world, sweep).await, 0, "{sweep:?} has run already");
@@ -291,7 +293,7 @@ async fn each_sweep_takes_bounded_steps() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sweep_does_everything_once_also_two_at_a_time() {
-    for sweep in Sweep::ALL {
+    for sweep in Sweep::ALL.iter().copied() {
         let world = ready().await;
         if sweep == Sweep::KeyUses {
             world.sweep().await;

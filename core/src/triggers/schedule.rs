@@ -1,0 +1,193 @@
+//! Schedules (RFC-0017 §2): when a trigger is due, and what becomes of times that passed while nobody looked.
+
+use chrono::TimeDelta;
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use super::Condition;
+use super::cron::Cron;
+use crate::clock::{Timestamp, plus_seconds};
+use crate::limits::{DURATION_SECONDS, TRIGGER_LEAST_SECONDS};
+use crate::refusal::{Code, Refusal};
+
+/// Seconds after which a time that is due counts as missed: a server that restarts, or sweeps under load, is this late.
+pub const MISSED_SECONDS: u32 = 60;
+
+/// Missed times that `all` still fires for, the latest ones: more intents at once help nobody.
+pub const CATCH_UP: usize = 100;
+
+/// Missed times that are counted; of more it is only said that there were more.
+pub const COUNTED: u32 = 1_000;
+
+/// What becomes of the times that passed while no server looked (RFC-0017 §2.2 leaves it to the implementation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = TriggerMissed)]
+pub enum Missed {
+    /// They are passed over.
+    Skip,
+    /// One intent for all of them, as of the latest.
+    #[default]
+    Latest,
+    /// One intent for each of the latest hundred.
+    All,
+}
+
+/// A condition of time that was understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    timing: Timing,
+    starts_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+    missed: Missed,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Timing {
+    Cron(Cron, Tz),
+    /// Every so many seconds, counted from a moment.
+    Every(i64, Timestamp),
+    Once(Timestamp),
+}
+
+/// What is to be done at a due time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Step {
+    /// The times that are passed over, if any.
+    pub skipped: Option<Skipped>,
+    /// The time that an intent is made for.
+    pub fire: Option<Timestamp>,
+    /// When it is due again.
+    pub next: Option<Timestamp>,
+}
+
+/// Due times that are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Skipped {
+    /// The first.
+    pub from: Timestamp,
+    /// How many; [`COUNTED`] stands for that many or more.
+    pub count: u32,
+}
+
+impl Schedule {
+    /// Understands a condition; `None` when it says nothing of time. `born` is where intervals are counted from.
+    ///
+    /// # Errors
+    /// An expression, a zone, an interval or a window that is none.
+    pub fn of(condition: &Condition, born: Timestamp) -> Result<Option<Self>, Refusal> {
+        let fault = |member: &str, kind: &str, message: String| {
+            Err(Refusal::field(Code::Unprocessable, member, kind, message))
+        };
+        let zone = condition.timezone.as_deref().unwrap_or("UTC");
+        let Ok(zone) = zone.parse::<Tz>() else {
+            let message = "`condition.timezone` is no time zone of the IANA database such as Europe/Berlin.";
+            return fault("condition", "timezone", message.to_owned());
+        };
+        let (starts_at, ends_at) = (condition.starts_at, condition.ends_at);
+        if starts_at.zip(ends_at).is_some_and(|(start, end)| end < start) {
+            return fault("condition", "window", "`condition.ends_at` lies before `starts_at`.".to_owned());
+        }
+        // RFC-0017 §2.3: `at` goes before all else; a window of one moment is that moment.
+        let moment = starts_at.filter(|start| Some(*start) == ends_at && condition.cron.is_none());
+        let timing = if let Some(at) = condition.at.or(moment) {
+            Timing::Once(at)
+        } else if let Some(text) = &condition.cron {
+            match Cron::parse(text) {
+                Ok(cron) => Timing::Cron(cron, zone),
+                Err(why) => return fault("condition", "cron", format!("`condition.cron` {why}.")),
+            }
+        } else if let Some(seconds) = condition.every_seconds {
+            if !(TRIGGER_LEAST_SECONDS..=DURATION_SECONDS).contains(&seconds) {
+                let message = format!(
+                    "`condition.every_seconds` must be a number from {TRIGGER_LEAST_SECONDS} to {DURATION_SECONDS}."
+                );
+                return fault("condition", "range", message);
+            }
+            Timing::Every(i64::from(seconds), starts_at.unwrap_or(born))
+        } else {
+            return Ok(None);
+        };
+        let once = matches!(timing, Timing::Once(_));
+        let (starts_at, ends_at) = if once { (None, None) } else { (starts_at, ends_at) };
+        Ok(Some(Self { timing, starts_at, ends_at, missed: condition.missed.unwrap_or_default() }))
+    }
+
+    /// Whether it is due once and never again.
+    #[must_use]
+    pub fn is_once(&self) -> bool {
+        matches!(self.timing, Timing::Once(_))
+    }
+
+    /// The first time that is due after `after`.
+    #[must_use]
+    pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        let just_before = |start: Timestamp| start - TimeDelta::microseconds(1);
+        let after = self.starts_at.map_or(after, |start| after.max(just_before(start)));
+        let next = match &self.timing {
+            Timing::Cron(cron, zone) => cron.next_after(*zone, after),
+            Timing::Every(seconds, origin) => {
+                let passed = (after - *origin).num_microseconds()?.div_euclid(seconds * 1_000_000);
+                every(*origin, *seconds, (passed + 1).max(i64::from(self.starts_at.is_none())))
+            }
+            Timing::Once(at) => Some(*at).filter(|at| *at > after),
+        };
+        next.filter(|next| self.ends_at.is_none_or(|end| *next <= end))
+    }
+
+    /// The last time that was due at or before `until`.
+    #[must_use]
+    pub fn latest(&self, until: Timestamp) -> Option<Timestamp> {
+        let until = self.ends_at.map_or(until, |end| until.min(end));
+        let latest = match &self.timing {
+            Timing::Cron(cron, zone) => cron.latest(*zone, until),
+            Timing::Every(seconds, origin) => {
+                let passed = (until - *origin).num_microseconds()?.div_euclid(seconds * 1_000_000);
+                (passed >= i64::from(self.starts_at.is_none()))
+                    .then(|| every(*origin, *seconds, passed))
+                    .flatten()
+            }
+            Timing::Once(at) => Some(*at).filter(|at| *at <= until),
+        };
+        latest.filter(|latest| self.starts_at.is_none_or(|start| *latest >= start))
+    }
+
+    /// What is to be done now, when it has been due since `due`: one step of it. What is left is due again at once.
+    #[must_use]
+    pub fn step(&self, due: Timestamp, now: Timestamp) -> Step {
+        let fire = match self.missed {
+            Missed::Skip => {
+                let still = now - TimeDelta::seconds(i64::from(MISSED_SECONDS));
+                if due >= still { Some(due) } else { self.next_after(still).filter(|next| *next <= now) }
+            }
+            Missed::Latest => self.latest(now),
+            Missed::All => {
+                let before = |at: &Timestamp| self.latest(*at - TimeDelta::microseconds(1));
+                let missed = std::iter::successors(self.latest(now), before);
+                missed.take_while(|at| *at >= due).take(CATCH_UP).last()
+            }
+        };
+        // A schedule that was changed may have nothing of what it was due for.
+        let fire = fire.filter(|at| *at >= due);
+        let skipped = self.count(due, fire.unwrap_or(now), fire.is_none());
+        Step {
+            skipped: (skipped > 0).then_some(Skipped { from: due, count: skipped }),
+            fire,
+            next: self.next_after(fire.unwrap_or(now)),
+        }
+    }
+
+    /// How many times are due from `from` on, before `end` or at it.
+    fn count(&self, from: Timestamp, end: Timestamp, inclusive: bool) -> u32 {
+        let first = self.next_after(from - TimeDelta::microseconds(1));
+        let times = std::iter::successors(first, |at| self.next_after(*at));
+        let within = times.take_while(|at| if inclusive { *at <= end } else { *at < end });
+        u32::try_from(within.take(COUNTED as usize).count()).unwrap_or(COUNTED)
+    }
+}
+
+/// The moment so many intervals after another.
+fn every(origin: Timestamp, seconds: i64, times: i64) -> Option<Timestamp> {
+    let delta = TimeDelta::try_seconds(seconds.checked_mul(times.max(0))?)?;
+    origin.checked_add_signed(delta).filter(|at| *at <= plus_seconds(Timestamp::MAX_UTC, 0))
+}

@@ -1,0 +1,218 @@
+//! What event triggers hear (RFC-0017 §3). Table `trigger_cursor`.
+//!
+//! The lines are the outbox, as they are for webhooks (`fanout.rs`): one server at a time reads what was logged after the
+//! cursor, below the horizon, notes a firing for each trigger that hears it, and moves the cursor in the same transaction.
+//! A crash repeats a step or continues after it; an event is fired for once either way, because it stands in the firing.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::TimeDelta;
+use entente_core::access::Level;
+use entente_core::events::{Event, Kind};
+use entente_core::ids::{FiringId, IntentId, TriggerId};
+use entente_core::triggers::{Cause, SkipReason, Trigger, filter};
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+
+use super::firings::{self, Firing, FiringStatus};
+use super::rows::{self, Stored};
+use super::turn::owners;
+use crate::app::streams::{Sight, View};
+use crate::app::{Ctx, Outcome, places, seats};
+use crate::feed::{Place, Record};
+
+/// The advisory lock of the one who moves the cursor (`fanout.rs` says why it is none of a row).
+const LOCK: i64 = 0x656e_7465_6e74_6502;
+
+/// Stretches that are read in one run, so that no run takes long.
+const STRETCHES: usize = 16;
+
+/// Hears what was logged since the last time; answers with how many firings that makes.
+///
+/// # Errors
+/// The database.
+pub async fn hear(ctx: &Ctx) -> Outcome<u64> {
+    let mut total = 0;
+    for _ in 0..STRETCHES {
+        let Some(heard) = Box::pin(step(ctx)).await? else { return Ok(total) };
+        total += heard;
+    }
+    // There is more.
+    Ok(total.max(1))
+}
+
+/// Hears the next stretch; `None` when there is none.
+async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
+    let mut tx = ctx.pool.begin().await?;
+    let first = rows::first_heard(&mut tx).await?;
+    let cursor = load(&mut tx).await?;
+    if first.is_none() && cursor.is_none() || !lock(&mut tx).await? {
+        return Ok(None);
+    }
+    let Some(first) = first else {
+        save(&mut tx, None).await?;
+        tx.commit().await?;
+        return Ok(None);
+    };
+    let start = Place { xid: first + 1, intent_id: IntentId::HOUSE, seq: 0 };
+    let place = load(&mut tx).await?.unwrap_or(start);
+    let (events, reached) = places::logged(&mut tx, place).await?;
+    if events.is_empty() {
+        return Ok(None);
+    }
+    // Whoever is not there yet began after everything that was just read.
+    let heard = heard(ctx, &mut tx, &events).await?;
+    let new = firings::insert(&mut tx, &heard).await?;
+    save(&mut tx, Some(reached)).await?;
+    tx.commit().await?;
+    Ok(Some(new))
+}
+
+/// An event that somebody may hear, with what filters look at.
+struct Heard<'a> {
+    place: Place,
+    event: &'a Event,
+    members: Map<String, Value>,
+}
+
+/// The firings that these events make.
+async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(Place, Event)]) -> Outcome<Vec<Firing>> {
+    // Of what triggers do, only that one fired is heard: one that listens to its own failures would never end.
+    let audible = |event: &Event| {
+        event.posted
+            || event.event_type == Kind::TriggerFired.wire()
+            || !event.event_type.starts_with("trigger.")
+    };
+    let types: HashSet<&str> = events.iter().map(|(_, event)| event.event_type.as_str()).collect();
+    let types: Vec<&str> = types.into_iter().collect();
+    let listening = rows::listening(conn, &types).await?;
+    if listening.is_empty() {
+        return Ok(Vec::new());
+    }
+    let events = events.iter().filter(|(_, event)| audible(event));
+    let events: Vec<Heard<'_>> = events
+        .map(|(place, event)| Heard { place: *place, event, members: filter::members(event) })
+        .collect();
+    let pairs: Vec<(&Stored, &Heard<'_>)> = listening
+        .iter()
+        .flat_map(|stored| {
+            let hears =
+                |one: &&Heard<'_>| stored.hears_after < one.place.xid && stored.trigger.hears(&one.members);
+            events.iter().filter(hears).map(move |one| (stored, one))
+        })
+        .collect();
+    let seen = visible(ctx, conn, pairs).await?;
+    within_rate(ctx, conn, seen).await
+}
+
+/// Those of which the trigger's owner may read the event.
+async fn visible<'a, 'e>(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    pairs: Vec<(&'a Stored, &'a Heard<'e>)>,
+) -> Outcome<Vec<(&'a Stored, &'a Heard<'e>)>> {
+    let now = ctx.now();
+    let mut triggers: Vec<&Stored> = pairs.iter().map(|(stored, _)| *stored).collect();
+    triggers.dedup_by_key(|stored| stored.trigger.id);
+    if triggers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owners = owners(conn, &triggers, now).await?;
+    let mut asked: Vec<(IntentId, &str)> = pairs
+        .iter()
+        .filter(|(_, one)| one.event.intent_id != IntentId::HOUSE)
+        .map(|(stored, one)| (one.event.intent_id, stored.trigger.agent_id.as_str()))
+        .collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let seats: HashMap<(IntentId, String), _> = seats::seats(conn, &asked, now).await?.into_iter().collect();
+    let mut seen = Vec::new();
+    for (stored, one) in pairs {
+        let id = stored.trigger.id;
+        let intent = one.event.intent_id;
+        // Whoever has no powers any more fires once more, to be switched off for it.
+        let Some(owner) = owners.get(&id) else {
+            seen.push((stored, one));
+            continue;
+        };
+        let seat = seats.get(&(intent, stored.trigger.agent_id.clone())).cloned();
+        let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
+        if intent != IntentId::HOUSE && !readable {
+            continue;
+        }
+        let mut sight = Sight::new(owner.clone(), View::All);
+        sight.learn(intent, seat);
+        if sight.sees(ctx, &Record::Event { event: one.event.clone(), turn: None }).await? {
+            seen.push((stored, one));
+        }
+    }
+    Ok(seen)
+}
+
+/// The firings, as many of each trigger as it may have in a minute. The first one too many says so in its history.
+async fn within_rate(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    pairs: Vec<(&Stored, &Heard<'_>)>,
+) -> Outcome<Vec<Firing>> {
+    let now = ctx.now();
+    let ids: Vec<TriggerId> = pairs.iter().map(|(stored, _)| stored.trigger.id).collect();
+    let recent = firings::recent(conn, &ids, now - TimeDelta::seconds(60)).await?;
+    let mut room: HashMap<TriggerId, usize> = HashMap::new();
+    let mut full: HashSet<TriggerId> = HashSet::new();
+    let mut made = Vec::new();
+    for (stored, one) in pairs {
+        let id = stored.trigger.id;
+        let left = room.entry(id).or_insert_with(|| Trigger::room(recent.get(&id).copied().unwrap_or(0)));
+        let key = (Cause::Event, one.event.id.to_string());
+        let mut firing = Firing::new(FiringId::mint(now, &*ctx.chance), id, key, now);
+        firing.source = Some((one.event.intent_id, one.event.seq));
+        if *left > 0 {
+            *left -= 1;
+        } else if full.insert(id) {
+            firing.status = FiringStatus::Skipped;
+            firing.reason = Some(SkipReason::Rate.as_str().to_owned());
+            firing.detail =
+                Some("It was due too often within a minute; what came then was passed over.".to_owned());
+            firing.done_at = Some(now);
+        } else {
+            continue;
+        }
+        made.push(firing);
+    }
+    Ok(made)
+}
+
+async fn lock(conn: &mut PgConnection) -> Outcome<bool> {
+    let held = sqlx::query_scalar!(
+        "-- trigger_cursor::lock
+         SELECT pg_try_advisory_xact_lock($1)",
+        LOCK
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(held == Some(true))
+}
+
+async fn load(conn: &mut PgConnection) -> Outcome<Option<Place>> {
+    let row = sqlx::query!("-- trigger_cursor::load\n SELECT xid, intent_id, seq FROM trigger_cursor")
+        .fetch_one(conn)
+        .await?;
+    Ok(match (row.xid, row.intent_id, row.seq) {
+        (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+        _ => None,
+    })
+}
+
+async fn save(conn: &mut PgConnection, place: Option<Place>) -> Outcome<()> {
+    sqlx::query!(
+        "-- trigger_cursor::save
+         UPDATE trigger_cursor SET xid = $1, intent_id = $2, seq = $3",
+        place.map(|place| place.xid),
+        place.map(|place| place.intent_id.uuid()),
+        place.map(|place| place.seq)
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
