@@ -28,6 +28,7 @@ pub mod envelopes;
 pub mod events;
 pub mod export;
 pub mod faults;
+pub mod federation;
 pub mod globs;
 pub mod idempotency;
 pub mod identities;

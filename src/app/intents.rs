@@ -268,7 +268,8 @@ pub(crate) async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Optio
     row.map(Intent::try_from).transpose()
 }
 
-async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+/// Writes a new intent.
+pub(crate) async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
         "-- intents::insert

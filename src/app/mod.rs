@@ -31,6 +31,7 @@ pub mod envelopes;
 pub mod events;
 pub mod exports;
 pub mod fanout;
+pub mod federation;
 pub mod heartbeats;
 pub mod idempotency;
 pub mod identities;
@@ -79,6 +80,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use entente_core::clock::{Clock, Timestamp};
+use entente_core::federation::Federation;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{Chance, IntentId};
 use entente_core::refusal::{Code, Refusal};
@@ -121,6 +123,8 @@ pub struct Settings {
     pub post: post::PostSettings,
     /// What the operator says about binding moments.
     pub moments: moments::MomentSettings,
+    /// Which other servers there are; `None` when nothing is federated.
+    pub federation: Option<Federation>,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
-    workers,
+    envelopes, federation, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people,
+    sessions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -70,11 +70,15 @@ pub enum Sweep {
     Moments,
     /// One-time links that are over.
     Links,
+    /// What happened on intents of peers, and is to be told to them.
+    Reports,
+    /// What was for, of or about peers and is over.
+    Federation,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -99,6 +103,8 @@ impl Sweep {
         Self::Envelopes,
         Self::Moments,
         Self::Links,
+        Self::Reports,
+        Self::Federation,
     ];
 
     /// Its name in metrics and logs.
@@ -129,6 +135,8 @@ impl Sweep {
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
             Self::Links => "links",
+            Self::Reports => "federation_reports",
+            Self::Federation => "federation",
         }
     }
 
@@ -141,7 +149,7 @@ impl Sweep {
     fn period(self) -> u64 {
         match self {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
-            Self::Tasks => 2,
+            Self::Tasks | Self::Reports => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
@@ -151,7 +159,8 @@ impl Sweep {
             | Self::Checkpoints
             | Self::EnvelopeLogs
             | Self::Envelopes
-            | Self::Links => 240,
+            | Self::Links
+            | Self::Federation => 240,
         }
     }
 
@@ -185,6 +194,8 @@ impl Sweep {
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
             Self::Moments => moments::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
+            Self::Reports => federation::report(ctx, BATCH).await,
+            Self::Federation => federation::tidy(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -29,6 +29,7 @@ mod envelope_logs;
 pub(crate) mod envelopes;
 pub mod error;
 mod events;
+mod federation;
 pub(crate) mod frames;
 pub mod frontdoor;
 mod health;
@@ -199,6 +200,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     bridges::routes(config);
     moments::routes(config);
     people::routes(config);
+    federation::routes(config);
 }
 
 /// The application, as the server and the tests run it.
@@ -220,6 +222,7 @@ pub fn application(
         .app_data(doors)
         .app_data(web::PayloadConfig::new(limit))
         .configure(health::routes)
+        .configure(federation::well_known)
         .configure(socket::routes)
         .service(scope("/api/v1").configure(api))
         .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))
