@@ -69,7 +69,8 @@ CREATE INDEX federation_deliveries_ended ON federation_deliveries (ended_at) WHE
 
 -- What is on its way to peers: written in the transaction that promises it, gone when it has arrived or was given up.
 CREATE TABLE federation_letters (
-    id          uuid PRIMARY KEY,
+    -- Their order: letters of one dispatch are written one after the other.
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     peer        text NOT NULL,
     kind        text NOT NULL CHECK (kind IN ('dispatch', 'callback')),
     -- Ours of a dispatch, the peer's own of a callback.

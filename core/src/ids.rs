@@ -169,8 +169,6 @@ id_types! {
     MomentId = "bm";
     /// An intent of ours that a peer is to work on, RFC-0022.
     DispatchId = "disp";
-    /// A letter to a peer that is on its way, RFC-0022.
-    LetterId = "fed";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -219,7 +217,7 @@ macro_rules! minted {
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
-minted!(DispatchId, LetterId);
+minted!(DispatchId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

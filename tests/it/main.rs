@@ -28,6 +28,7 @@ mod envelope_logs;
 mod envelopes;
 mod events;
 mod exports;
+mod federation;
 mod harness;
 mod heartbeats;
 mod house_rules;

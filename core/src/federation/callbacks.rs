@@ -215,8 +215,9 @@ fn delta(intent: &Intent, changed: &BTreeSet<String>) -> (Value, usize) {
     let (mut delta, mut omitted, mut bytes) = (Map::new(), 0, 0);
     for name in changed {
         let value = intent.state.get(name).cloned().unwrap_or(Value::Null);
-        bytes += name.len() + value.to_string().len() + 8;
-        if bytes <= PAYLOAD_BYTES / 4 {
+        let size = name.len() + value.to_string().len() + 8;
+        if bytes + size <= PAYLOAD_BYTES / 4 {
+            bytes += size;
             delta.insert(name.clone(), value);
         } else {
             omitted += 1;

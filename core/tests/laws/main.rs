@@ -26,6 +26,7 @@ mod envelope_logs;
 mod envelopes;
 mod events;
 mod export;
+mod federation;
 mod globs;
 mod idempotency;
 mod identities;

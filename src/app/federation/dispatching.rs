@@ -117,7 +117,7 @@ pub async fn dispatch(
         ended_at: None,
     };
     rows::save_dispatch(&mut tx, &dispatch).await?;
-    letters::post_dispatch(&mut tx, ctx, &dispatch, &letter, now).await?;
+    letters::post_dispatch(&mut tx, &dispatch, &letter, now).await?;
     line.record(ctx, dispatched(&dispatch, &letter));
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &dispatch, now).await?;

@@ -7,7 +7,7 @@ use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::federation::dispatches::{RECEIVE, State};
 use entente_core::federation::{callbacks, deliveries, signing};
-use entente_core::ids::{DispatchId, IntentId, LetterId};
+use entente_core::ids::{DispatchId, IntentId};
 use entente_core::principals::HOUSE;
 use entente_core::retries::{Failure, again_after};
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ const SHOWN: usize = 300;
 /// A letter that is due.
 #[derive(Debug, Clone)]
 pub struct Due {
-    id: LetterId,
+    id: i64,
     peer: String,
     is_dispatch: bool,
     dispatch_id: String,
@@ -63,30 +63,27 @@ enum Verdict {
 /// Writes the letter of a dispatch.
 pub(super) async fn post_dispatch(
     conn: &mut PgConnection,
-    ctx: &Ctx,
     dispatch: &Dispatch,
     letter: &Map<String, Value>,
     now: Timestamp,
 ) -> Outcome<()> {
     let id = dispatch.id.to_string();
-    post(conn, ctx, &dispatch.peer, ("dispatch", &id), Some(dispatch.intent_id), None, letter, now).await
+    post(conn, &dispatch.peer, ("dispatch", &id), Some(dispatch.intent_id), None, letter, now).await
 }
 
 /// Writes the letter of a callback.
 pub(super) async fn post_callback(
     conn: &mut PgConnection,
-    ctx: &Ctx,
     of: &Telling,
     url: &str,
     callback: &Map<String, Value>,
+    now: Timestamp,
 ) -> Outcome<()> {
-    post(conn, ctx, &of.peer, ("callback", &of.dispatch_id), None, Some(url), callback, ctx.now()).await
+    post(conn, &of.peer, ("callback", &of.dispatch_id), None, Some(url), callback, now).await
 }
 
-#[expect(clippy::too_many_arguments, reason = "the columns of a row")]
 async fn post(
     conn: &mut PgConnection,
-    ctx: &Ctx,
     peer: &str,
     (kind, dispatch_id): (&str, &str),
     intent_id: Option<IntentId>,
@@ -96,9 +93,8 @@ async fn post(
 ) -> Outcome<()> {
     sqlx::query!(
         "-- federation::post
-         INSERT INTO federation_letters (id, peer, kind, dispatch_id, intent_id, url, body, attempts, due_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $8)",
-        LetterId::mint(now, &*ctx.chance).uuid(),
+         INSERT INTO federation_letters (peer, kind, dispatch_id, intent_id, url, body, attempts, due_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7)",
         peer,
         kind,
         dispatch_id,
@@ -139,7 +135,7 @@ pub async fn claim(ctx: &Ctx, free: &[(String, i64)]) -> Outcome<Vec<Due>> {
     .fetch_all(&ctx.pool)
     .await?;
     let read = rows.into_iter().map(|row| Due {
-        id: row.id.into(),
+        id: row.id,
         peer: row.peer,
         is_dispatch: row.kind == "dispatch",
         dispatch_id: row.dispatch_id,
@@ -304,7 +300,7 @@ async fn put_off(conn: &mut PgConnection, due: &Due, at: Timestamp) -> Outcome<(
     sqlx::query!(
         "-- federation::put_off
          UPDATE federation_letters SET due_at = $3 WHERE id = $1 AND attempts = $2",
-        due.id.uuid(),
+        due.id,
         due.attempts,
         at
     )
@@ -318,7 +314,7 @@ async fn delete(conn: &mut PgConnection, due: &Due) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- federation::delete
          DELETE FROM federation_letters WHERE id = $1 AND attempts = $2",
-        due.id.uuid(),
+        due.id,
         due.attempts
     )
     .execute(conn)
@@ -338,7 +334,7 @@ pub(super) async fn older(conn: &mut PgConnection, before: Timestamp, limit: i64
     .fetch_all(conn)
     .await?;
     let read = rows.into_iter().map(|row| Due {
-        id: row.id.into(),
+        id: row.id,
         peer: row.peer,
         is_dispatch: row.kind == "dispatch",
         dispatch_id: row.dispatch_id,

@@ -50,7 +50,7 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
         for mut callback in law::news(&one.dispatch_id, &events, &intent, state) {
             told_all |= is_last(&callback);
             add_trace(&mut callback, told.trace_id.as_deref());
-            letters::post_callback(&mut tx, ctx, &one, url, &callback).await?;
+            letters::post_callback(&mut tx, &one, url, &callback, ctx.now()).await?;
         }
     }
     rows::told(&mut tx, &one, seq, told_all.then(|| ctx.now())).await?;
