@@ -4,6 +4,7 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+pub mod federation;
 mod jobs;
 mod moments;
 mod post;
@@ -19,6 +20,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use entente_core::egress::Allowed;
+use entente_core::federation::Federation;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
@@ -117,6 +119,8 @@ pub struct Config {
     pub site: Site,
     /// What is configured about binding moments.
     pub moments: MomentSettings,
+    /// Which other servers there are; `None` when nothing is federated.
+    pub federation: Option<Federation>,
 }
 
 /// The configuration of webhooks.
@@ -357,6 +361,7 @@ impl Config {
             post: from.post(),
             site: from.site(),
             moments: from.moments(),
+            federation: from.federation(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -29,6 +29,7 @@ use crate::background;
 use crate::background::bridging::Bridging;
 use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names, SystemNames};
+use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
 use crate::environment::{OsChance, SharedClock};
@@ -143,6 +144,8 @@ pub struct Server {
     pub ctx: Ctx,
     /// Who delivers webhooks; for tests, which step it.
     pub courier: Arc<Courier>,
+    /// Who carries letters to peers; for tests, which step it.
+    pub carrier: Arc<Carrier>,
     /// Who carries over bridges; for tests, which step it.
     pub bridging: Arc<Bridging>,
     /// What the doors share; for a session over stdio.
@@ -200,12 +203,14 @@ impl Server {
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
-        let egress = Egress::new(&ctx.settings.webhooks, names).map_err(StartError::Egress)?;
+        let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(&names)).map_err(StartError::Egress);
+        let carrier = Arc::new(Carrier::new(ctx.clone(), egress()?));
         let hands = config.webhooks.concurrency;
         let couriers = Ctx { pool: webhooks.clone(), ..ctx.clone() };
-        let courier = Arc::new(Courier::new(couriers, egress, node, hands, tasks.draining().clone()));
+        let courier = Arc::new(Courier::new(couriers, egress()?, node, hands, tasks.draining().clone()));
         if background {
             background::start(&ctx, node, &courier, &database_up, &tasks);
+            tasks.spawn("federation", Arc::clone(&carrier).drive(tasks.clone()));
         }
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, &messages, &tasks);
@@ -221,6 +226,7 @@ impl Server {
             address,
             ctx,
             courier,
+            carrier,
             bridging,
             doors: shared,
             tasks,
@@ -295,6 +301,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         sessions: config.sessions.clone(),
         post: config.post.clone(),
         moments: config.moments.clone(),
+        federation: config.federation.clone(),
     }
 }
 

@@ -197,6 +197,8 @@ id_types! {
     TriggerId = "trg";
     /// One firing of a trigger.
     FiringId = "fire";
+    /// An intent of ours that a peer is to work on, RFC-0022.
+    DispatchId = "disp";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -251,6 +253,7 @@ minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
 minted!(MemoryId);
 minted!(PermitId, EscalationId);
 minted!(TriggerId, FiringId);
+minted!(DispatchId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

@@ -290,4 +290,18 @@ kinds! {
     TriggerDisabled = "trigger.disabled";
     /// A trigger was taken away (house log).
     TriggerRemoved = "trigger.removed";
+    /// The intent was written down for a peer to work on (RFC-0022).
+    FederationDispatched = "federation.dispatched";
+    /// The intent is a peer's, who wants it worked on here (RFC-0022).
+    FederationReceived = "federation.received";
+    /// A peer has taken the intent, or tells how it goes on there (RFC-0022).
+    FederationCallback = "federation.callback";
+    /// A peer tells that the budget is nearly spent (RFC-0023).
+    FederationBudgetWarning = "federation.budget_warning";
+    /// A peer tells that it is done (RFC-0022).
+    FederationCompleted = "federation.completed";
+    /// It came to nothing at a peer, was not taken or not delivered (`reason`), or nothing was heard of it (RFC-0022).
+    FederationFailed = "federation.failed";
+    /// Something could not be delivered to a peer (house log).
+    FederationUndelivered = "federation.undelivered";
 }

@@ -32,6 +32,7 @@ pub mod events;
 pub mod export;
 pub mod failures;
 pub mod faults;
+pub mod federation;
 pub mod globs;
 pub mod governance;
 pub mod graphs;

@@ -189,3 +189,21 @@ pub const TRIGGER_FAILURES: u32 = 10;
 pub const TRIGGER_FIRING_DAYS: i64 = 30;
 /// Intents that one trigger may be told to make in all before it is switched off.
 pub const TRIGGER_MAX_FIRES: i64 = 1_000_000_000;
+/// Bytes of an intent that leaves for a peer, and of what a peer sends: a copy to work by, not a document.
+pub const FEDERATED_BYTES: usize = 512 * 1024;
+/// Seconds that the time of a peer's signature may be off, either way: clocks differ by less, and a letter that somebody kept is
+/// worth nothing after that.
+pub const FEDERATION_WINDOW_SECONDS: i64 = 300;
+/// Dispatches to one peer, deliveries of one peer, and letters for one peer that may be open at once: whoever has more than
+/// that is not keeping up.
+pub const FEDERATION_OPEN: i64 = 10_000;
+/// Callbacks of one dispatch: each is an event of its intent.
+pub const FEDERATION_CALLBACKS: i32 = 10_000;
+/// Peers of one server: each signature is compared with all of their keys at the most.
+pub const FEDERATION_PEERS: usize = 100;
+/// Days that nothing may be heard of a dispatch before it counts as failed.
+pub const FEDERATION_SILENCE_DAYS: i64 = 90;
+/// Days that a letter may wait for a peer that is no longer configured; others are given up after a day of attempts.
+pub const FEDERATION_LETTER_DAYS: i64 = 3;
+/// Days that dispatches and deliveries that are over are kept, and that their retries are answered alike.
+pub const FEDERATION_KEPT_DAYS: i64 = 30;

@@ -257,7 +257,8 @@ pub(crate) async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<
     rows.into_iter().map(Agent::try_from).collect()
 }
 
-async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i64) -> Outcome<Vec<Agent>> {
+/// Agents by their ids, as they are stored.
+pub(crate) async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i64) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
         "-- agents::page

@@ -202,7 +202,7 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
 }
 
 /// Writes an assignment; an agent that is assigned already keeps its assignment's id.
-async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
+pub(crate) async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
     let saved = sqlx::query_as!(
         Assignment,
         "-- assignments::save

@@ -328,7 +328,8 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outco
     rows.into_iter().map(Intent::try_from).collect()
 }
 
-async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+/// Writes a new intent.
+pub(crate) async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
         "-- intents::insert

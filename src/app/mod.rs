@@ -35,6 +35,7 @@ pub mod events;
 pub mod exports;
 pub mod failures;
 pub mod fanout;
+pub mod federation;
 pub mod governance;
 pub mod graphs;
 pub mod heartbeats;
@@ -90,6 +91,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use entente_core::clock::{Clock, Timestamp};
+use entente_core::federation::Federation;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{Chance, IntentId};
 use entente_core::refusal::{Code, Refusal};
@@ -132,6 +134,8 @@ pub struct Settings {
     pub post: post::PostSettings,
     /// What the operator says about binding moments.
     pub moments: moments::MomentSettings,
+    /// Which other servers there are; `None` when nothing is federated.
+    pub federation: Option<Federation>,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

@@ -5,6 +5,7 @@
 pub mod bridging;
 pub mod deliver;
 pub mod egress;
+pub mod federate;
 mod feeding;
 pub mod handing;
 mod peers;

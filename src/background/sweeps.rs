@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, failures, heartbeats, idempotency, jobs, keys, leases, memory, moments, pairs, pending,
-    people, sessions, tasks, triggers, workers,
+    envelopes, failures, federation, heartbeats, idempotency, jobs, keys, leases, memory, moments, pairs,
+    pending, people, sessions, tasks, triggers, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -80,6 +80,10 @@ pub enum Sweep {
     Triggers,
     /// Firings that were kept for long enough.
     TriggerFirings,
+    /// What happened on intents of peers, and is to be told to them.
+    Reports,
+    /// What was for, of or about peers and is over.
+    Federation,
 }
 
 impl Sweep {
@@ -114,6 +118,8 @@ impl Sweep {
         Self::TriggerEvents,
         Self::Triggers,
         Self::TriggerFirings,
+        Self::Reports,
+        Self::Federation,
     ];
 
     /// Its name in metrics and logs.
@@ -149,6 +155,8 @@ impl Sweep {
             Self::TriggerEvents => "trigger_events",
             Self::Triggers => "triggers",
             Self::TriggerFirings => "trigger_firings",
+            Self::Reports => "federation_reports",
+            Self::Federation => "federation",
         }
     }
 
@@ -161,7 +169,7 @@ impl Sweep {
     fn period(self) -> u64 {
         match self {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
-            Self::Tasks | Self::Retries | Self::TriggerEvents | Self::Triggers => 2,
+            Self::Tasks | Self::Retries | Self::TriggerEvents | Self::Triggers | Self::Reports => 2,
             Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
@@ -172,7 +180,8 @@ impl Sweep {
             | Self::EnvelopeLogs
             | Self::Envelopes
             | Self::Links
-            | Self::TriggerFirings => 240,
+            | Self::TriggerFirings
+            | Self::Federation => 240,
         }
     }
 
@@ -211,6 +220,8 @@ impl Sweep {
             Self::TriggerEvents => triggers::hear(ctx).await,
             Self::Triggers => triggers::pass_time(ctx, BATCH).await,
             Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
+            Self::Reports => federation::report(ctx, BATCH).await,
+            Self::Federation => federation::tidy(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

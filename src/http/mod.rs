@@ -33,6 +33,7 @@ pub mod error;
 mod escalations;
 mod events;
 mod failures;
+mod federation;
 pub(crate) mod frames;
 pub mod frontdoor;
 mod governance;
@@ -221,6 +222,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     moments::routes(config);
     people::routes(config);
     triggers::routes(config);
+    federation::routes(config);
 }
 
 /// The application, as the server and the tests run it.
@@ -242,6 +244,7 @@ pub fn application(
         .app_data(doors)
         .app_data(web::PayloadConfig::new(limit))
         .configure(health::routes)
+        .configure(federation::well_known)
         .configure(socket::routes)
         .service(scope("/api/v1").configure(api))
         .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))

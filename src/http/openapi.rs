@@ -13,7 +13,7 @@ use utoipa::{OpenApi as _, ToSchema};
 use utoipa_actix_web::{AppExt as _, scope};
 
 use super::error::{Problem, ProblemBody, Reply, status};
-use super::{api, health};
+use super::{api, federation, health};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -41,6 +41,7 @@ use super::{api, health};
         (name = "identities", description = "Agents' own keys and what they sign (RFC-0018)"),
         (name = "checkpoints", description = "The server's signed word on its logs (RFC-0019)"),
         (name = "principals", description = "Who holds keys, and the keys"),
+        (name = "federation", description = "Intents that other servers work on, and theirs here (RFC-0022)"),
         (name = "people", description = "Letting people in"),
         (name = "server", description = "The server itself"),
     ),
@@ -65,6 +66,7 @@ impl Document {
             .into_utoipa_app()
             .openapi(Base::openapi())
             .configure(health::routes)
+            .configure(federation::well_known)
             .service(scope("/api/v1").configure(api))
             .split_for_parts();
         secure(&mut document);

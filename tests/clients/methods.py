@@ -60,6 +60,14 @@ TESTED = {
     "test_checkpoints.py": ["list_checkpoints", "get_checkpoint", "get_merkle_proof", "verify_consistency"],
     "test_subscriptions.py": ["subscribe", "get_subscriptions", "unsubscribe"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
+    "test_federation.py": [
+        "federation_status",
+        "list_federated_agents",
+        "federation_dispatch",
+        "federation_receive",
+        "send_federation_callback",
+        "federation_discover",
+    ],
     "test_errors.py": ["close"],
 }
 
@@ -144,13 +152,5 @@ LATER = {
         "update_trigger",
         "fire_trigger",
         "delete_trigger",
-    ],
-    "federation": [
-        "federation_status",
-        "list_federated_agents",
-        "federation_dispatch",
-        "federation_receive",
-        "send_federation_callback",
-        "federation_discover",
     ],
 }

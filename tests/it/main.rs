@@ -31,6 +31,7 @@ mod envelopes;
 mod events;
 mod exports;
 mod failures;
+mod federation;
 mod harness;
 mod heartbeats;
 mod house_rules;

@@ -2,6 +2,7 @@
 //! stranger, nobody gets in. A new operation is covered without a line here.
 
 mod bodies;
+mod federation;
 mod places;
 
 use entente::http::openapi::Document;
@@ -12,7 +13,19 @@ use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
 
 /// Operations that say nothing about anybody and need no key. At `/arcp` the first frame has it (`arcp_sessions.rs`).
-const OPEN: &[&str] = &["/healthz", "/health", "/readyz", "/metrics", "/api/v1/server/keys", "/arcp"];
+const OPEN: &[&str] = &[
+    "/healthz",
+    "/health",
+    "/readyz",
+    "/metrics",
+    "/api/v1/server/keys",
+    "/arcp",
+    // What other servers look for, and what they send: that is signed (`federation/hostile.rs`).
+    "/.well-known/openintent-federation.json",
+    "/.well-known/did.json",
+    "/api/v1/federation/receive",
+    "/api/v1/federation/callbacks",
+];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
@@ -23,6 +36,9 @@ const NOBODYS: &[&str] = &[
     // Each of a batch is answered for itself.
     "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",
+    // Who is exported is there to be seen; of what goes on everybody counts its own.
+    "GET /api/v1/federation/agents",
+    "GET /api/v1/federation/status",
     // Schemas are there to be written by, by everybody.
     "GET /api/v1/aee/conformance",
     "GET /api/v1/aee/schemas",
@@ -77,7 +93,7 @@ const NOBODYS: &[&str] = &[
 
 async fn call(client: &Client, method: &str, places: &Places, template: &str) -> super::harness::Reply {
     let mut body = body(template);
-    if template.ends_with("v1/tasks") || template.ends_with("v1/plans") {
+    if ["v1/tasks", "v1/plans", "federation/dispatch"].iter().any(|end| template.ends_with(end)) {
         body["intent_id"] = json!(places.fill("{intent_id}"));
     }
     let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body.to_string());
@@ -131,6 +147,7 @@ async fn a_key_opens_only_what_its_scopes_say() {
         "/api/v1/agents/{agent_id}",
         "/api/v1/agents/{agent_id}/record",
         "/api/v1/agents/{agent_id}/identity",
+        "/api/v1/federation/agents",
     ];
     let verify = "/api/v1/agents/{agent_id}/identity/verify";
     for (path, method) in all() {

@@ -29,6 +29,7 @@ mod envelopes;
 mod events;
 mod export;
 mod failures;
+mod federation;
 mod globs;
 mod graphs;
 mod idempotency;

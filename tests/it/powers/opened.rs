@@ -14,6 +14,8 @@ pub const OPENED: &[(&str, &[&str])] = &[
             "GET /intents/{i}/acl",
             "GET /intents/{i}/access-requests",
             "GET /intents/{i}/subscribe",
+            "GET /federation/status",
+            "GET /federation/dispatches/disp_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
         ],
     ),
     (
@@ -28,6 +30,7 @@ pub const OPENED: &[(&str, &[&str])] = &[
             r#"PUT /intents/{i}/acl {"default_policy":"open"}"#,
             r#"POST /intents/{i}/acl/entries {"principal_id":"agent.x"}"#,
             "DELETE /intents/{i}/acl/entries/acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            r#"POST /federation/dispatch {"intent_id":"intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F","target_server":"x"}"#,
         ],
     ),
     (
@@ -58,7 +61,10 @@ pub const OPENED: &[(&str, &[&str])] = &[
             r#"POST /intents/{i}/channels/n/messages {"sender":"agent.ada","payload":{}}"#,
         ],
     ),
-    ("agents:read", &["GET /agents", "GET /agents/agent.ada", "GET /agents/agent.ada/record"]),
+    (
+        "agents:read",
+        &["GET /agents", "GET /agents/agent.ada", "GET /agents/agent.ada/record", "GET /federation/agents"],
+    ),
     (
         "agents:write",
         &[

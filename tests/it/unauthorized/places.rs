@@ -92,6 +92,7 @@ impl Places {
             ("corr", "thread-private".to_owned()),
             ("envelope_id", "envelope-private".to_owned()),
             ("moment_id", moment["id"].as_str().unwrap().to_owned()),
+            ("dispatch_id", super::federation::DISPATCH.to_owned()),
             // Nobody but an admin hears whether there is one.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ]

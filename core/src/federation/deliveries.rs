@@ -1,0 +1,152 @@
+//! Deliveries (RFC-0022): what a peer wants done here. Whether it is the peer who says so is judged before anything else; then
+//! what is asked, and then whether we take it, which the peer is told in words.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::dispatches::{DelegationScope, check_object};
+use super::{Federation, Peer, signing};
+use crate::canonical::{Digest, sha256};
+use crate::clock::Timestamp;
+use crate::intents::{IntentAsk, IntentStatus};
+use crate::limits::{NAME_BYTES, URL_BYTES};
+use crate::refusal::{Code, Refusal};
+
+/// The member that says when a delivery was signed.
+pub const STAMP: &str = "created_at";
+
+/// What a peer delivers. Members that are not known are signed too, and else ignored.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[schema(as = FederationDelivery)]
+#[schema(example = json!({
+    "dispatch_id": "disp_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "source_server": "https://a.example", "target_server": "https://b.example",
+    "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "intent_title": "Translate the manual", "created_at": "2026-11-21T08:00:00+00:00",
+    "signature": "…"
+}))]
+pub struct Delivery {
+    /// The peer's name for this; the same is done once.
+    pub dispatch_id: String,
+    /// Who sends it, by URL or DID.
+    pub source_server: String,
+    /// Whom it is for. A signed one must say so.
+    pub target_server: Option<String>,
+    /// The peer's own intent.
+    pub intent_id: String,
+    /// Its goal in a line.
+    pub intent_title: String,
+    /// Its goal in full.
+    pub intent_description: Option<String>,
+    /// What is known so far.
+    #[schema(value_type = Option<Object>)]
+    pub intent_state: Option<Map<String, Value>>,
+    /// What must hold on the way.
+    #[schema(value_type = Option<Object>)]
+    pub intent_constraints: Option<Map<String, Value>>,
+    /// Which of our agents is to do it.
+    pub agent_id: Option<String>,
+    /// What may be done with it.
+    pub delegation_scope: Option<DelegationScope>,
+    /// What must hold here.
+    #[schema(value_type = Option<Object>)]
+    pub federation_policy: Option<Map<String, Value>>,
+    /// The trace that it belongs to.
+    #[schema(value_type = Option<Object>)]
+    pub trace_context: Option<Map<String, Value>>,
+    /// Where the peer wants to hear how it goes on: a URL of its own server.
+    pub callback_url: Option<String>,
+}
+
+/// What is the same in every attempt at one delivery: all of it but when it was signed.
+#[must_use]
+pub fn fingerprint(body: &Map<String, Value>) -> Digest {
+    let mut bare = body.clone();
+    bare.remove(STAMP);
+    sha256(signing::canonical(&bare))
+}
+
+/// Checks that a signed delivery is the peer's, for this server, and of now. That it names its target keeps a letter of one
+/// peer's from being shown to another one's neighbours.
+///
+/// # Errors
+/// [`Code::SignatureRequired`], [`Code::BadSignature`], [`Code::OutsideWindow`], [`Code::Forbidden`].
+pub fn check_signed(
+    federation: &Federation,
+    peer: &Peer,
+    delivery: &Delivery,
+    body: &Map<String, Value>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    signing::check(body, &peer.keys)?;
+    if !delivery.target_server.as_deref().is_some_and(|name| federation.is_called(name)) {
+        let message = "`target_server` is not this server: what was signed for another one is not taken.";
+        return Err(Refusal::field(Code::Forbidden, "target_server", "other", message));
+    }
+    signing::check_fresh(body, STAMP, now)
+}
+
+impl Delivery {
+    /// Checks what is asked, of a peer that may deliver.
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`] when it may not; names that are none; a callback to anywhere but the peer itself.
+    pub fn check(&self, peer: &Peer) -> Result<(), Refusal> {
+        if !peer.delivers {
+            let message = "The operator of this server takes no work from that peer.";
+            return Err(Refusal::new(Code::Forbidden, message));
+        }
+        for (member, name) in [("dispatch_id", &self.dispatch_id), ("intent_id", &self.intent_id)] {
+            if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(|byte| byte.is_ascii_graphic())
+            {
+                let message = format!("`{member}` must have 1 to {NAME_BYTES} printable ASCII characters.");
+                return Err(Refusal::field(Code::InvalidRequest, member, "invalid_name", message));
+            }
+        }
+        check_object("federation_policy", self.federation_policy.as_ref())?;
+        check_object("trace_context", self.trace_context.as_ref())?;
+        if self.callback_url.as_ref().is_some_and(|url| url.len() > URL_BYTES || !peer.owns(url)) {
+            let message = "`callback_url` must lead to the peer's own server, by the scheme, host and port that it is known by.";
+            return Err(Refusal::field(Code::Unprocessable, "callback_url", "origin", message));
+        }
+        Ok(())
+    }
+
+    /// Why it is not taken; `None` when it is. `served` is whether the agent that it names is here, and exported to the peer.
+    #[must_use]
+    pub fn rejection(&self, served: bool, now: Timestamp) -> Option<&'static str> {
+        let budget = self.federation_policy.as_ref().and_then(|policy| policy.get("budget"));
+        let nothing =
+            |name: &str| budget.and_then(|b| b.get(name)).and_then(Value::as_f64).is_some_and(|n| n <= 0.0);
+        if !served {
+            return Some("Rejected: no such agent is exported to you here");
+        }
+        if self.delegation_scope.as_ref().is_some_and(|scope| scope.has_ended(now)) {
+            return Some("Rejected: the delegation_scope has expired");
+        }
+        if nothing("max_llm_tokens") || nothing("cost_ceiling_usd") {
+            return Some("Rejected: the budget of the federation_policy allows nothing");
+        }
+        None
+    }
+
+    /// The intent that is to be here.
+    #[must_use]
+    pub fn intent(&self) -> IntentAsk {
+        IntentAsk {
+            title: self.intent_title.clone(),
+            description: self.intent_description.clone().unwrap_or_default(),
+            parent_id: None,
+            depends_on: Vec::new(),
+            constraints: self.intent_constraints.clone().unwrap_or_default(),
+            state: self.intent_state.clone().unwrap_or_default(),
+            status: IntentStatus::Active,
+            governance_policy: None,
+        }
+    }
+
+    /// The id of the trace that it belongs to, if it names one that can be.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<String> {
+        let named = self.trace_context.as_ref()?.get("trace_id")?.as_str()?;
+        crate::events::check_trace_id(named).is_ok().then(|| named.to_owned())
+    }
+}

@@ -1,0 +1,190 @@
+//! What servers sign for each other (RFC-0023), in the form that the OpenIntent SDK signs and checks: the JSON that Python's
+//! `json.dumps` writes with sorted names and without blanks, without the member `signature`. It is not RFC 8785: everything
+//! beyond ASCII is escaped, names are in the order of their code points, and a number keeps its kind (`1.0` is not `1`).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Number, Value};
+
+use crate::clock::{Timestamp, offset, parse};
+use crate::limits::FEDERATION_WINDOW_SECONDS;
+use crate::refusal::{Code, Refusal};
+use crate::signatures::{PublicKey, Signature, Signer};
+
+/// The member that a signature stands in.
+pub const SIGNATURE: &str = "signature";
+
+/// The text that is signed.
+#[must_use]
+pub fn canonical(body: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    object(body, Some(SIGNATURE), &mut text);
+    text
+}
+
+fn object(members: &Map<String, Value>, without: Option<&str>, text: &mut String) {
+    // The order of UTF-8's bytes is that of code points, which is Python's.
+    let mut sorted: Vec<(&String, &Value)> =
+        members.iter().filter(|(name, _)| without != Some(name.as_str())).collect();
+    sorted.sort_by_key(|(name, _)| *name);
+    text.push('{');
+    for (index, (name, member)) in sorted.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        string(name, text);
+        text.push(':');
+        value(member, text);
+    }
+    text.push('}');
+}
+
+fn value(value_: &Value, text: &mut String) {
+    match value_ {
+        Value::Null => text.push_str("null"),
+        Value::Bool(is) => text.push_str(if *is { "true" } else { "false" }),
+        Value::Number(number_) => text.push_str(&number(number_)),
+        Value::String(letters) => string(letters, text),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                value(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(members) => object(members, None, text),
+    }
+}
+
+fn string(letters: &str, text: &mut String) {
+    text.push('"');
+    for letter in letters.chars() {
+        match letter {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\u{8}' => text.push_str("\\b"),
+            '\u{c}' => text.push_str("\\f"),
+            ' '..='~' => text.push(letter),
+            _ => {
+                let mut units = [0; 2];
+                for unit in letter.encode_utf16(&mut units) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    text.push('"');
+}
+
+/// A number as Python writes it: a whole one as it is, a float in its shortest digits, with an exponent of at least two
+/// digits from 1e16 on and below 1e-4.
+fn number(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() => self::float(float),
+        _ => number.to_string(),
+    }
+}
+
+fn float(float: f64) -> String {
+    // Rust writes the same shortest digits, always with an exponent: `-1.25e-7`.
+    let shortest = format!("{float:e}");
+    let Some((digits, exponent)) = shortest.split_once('e') else { return shortest };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = float.to_string();
+        return if plain.contains('.') { plain } else { plain + ".0" };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// The signature of a body, if there is one that can be read.
+#[must_use]
+pub fn signature(body: &Map<String, Value>) -> Option<Signature> {
+    body.get(SIGNATURE).and_then(Value::as_str).and_then(Signature::parse)
+}
+
+/// Whether a body says that it is signed.
+#[must_use]
+pub fn is_signed(body: &Map<String, Value>) -> bool {
+    !matches!(body.get(SIGNATURE), None | Some(Value::Null))
+}
+
+/// Signs a body as of now; the text that is to be sent. It is the very text that was signed, with the signature in it.
+#[must_use]
+pub fn sign(mut body: Map<String, Value>, stamp: &str, signer: &Signer, now: Timestamp) -> String {
+    body.insert(stamp.to_owned(), Value::from(offset(now)));
+    let made = signer.sign(canonical(&body));
+    body.insert(SIGNATURE.to_owned(), Value::from(STANDARD.encode(made.to_bytes())));
+    let mut text = String::new();
+    object(&body, None, &mut text);
+    text
+}
+
+/// A public key as the SDK writes one: base64 of its bytes.
+#[must_use]
+pub fn show_key(key: &PublicKey) -> String {
+    STANDARD.encode(key.as_bytes())
+}
+
+/// Reads a peer's key as the operator wrote it down: `ed25519:…`, `did:key:…`, or as the SDK writes it. `None` when it is
+/// none that a signature can be checked with.
+#[must_use]
+pub fn parse_key(text: &str) -> Option<PublicKey> {
+    let plain = || PublicKey::from_bytes(&STANDARD.decode(text).ok()?.try_into().ok()?).ok();
+    PublicKey::parse(text).or_else(|_other| PublicKey::of_did(text)).ok().or_else(plain)
+}
+
+/// Checks that a body was signed by one of these keys.
+///
+/// # Errors
+/// [`Code::SignatureRequired`] when it is not signed at all, [`Code::BadSignature`].
+pub fn check(body: &Map<String, Value>, keys: &[PublicKey]) -> Result<(), Refusal> {
+    if !is_signed(body) {
+        return Err(unsigned());
+    }
+    let text = canonical(body);
+    let made = signature(body).is_some_and(|signature| keys.iter().any(|key| key.made(&signature, &text)));
+    if made { Ok(()) } else { Err(bad()) }
+}
+
+/// Nobody stands for it.
+#[must_use]
+pub fn unsigned() -> Refusal {
+    Refusal::new(
+        Code::SignatureRequired,
+        "What comes from another server must be signed with its key (`signature`), or be sent with an API key of its own here.",
+    )
+}
+
+/// Somebody signed it, and not who ought to.
+#[must_use]
+pub fn bad() -> Refusal {
+    Refusal::new(
+        Code::BadSignature,
+        "The signature is by none of the keys that this server's operator noted for that peer. Sign the JSON with sorted names, \
+         no blanks and everything beyond ASCII escaped, without `signature`.",
+    )
+}
+
+/// Checks that what was signed was signed about now: a letter that somebody kept is worth nothing later.
+///
+/// # Errors
+/// [`Code::OutsideWindow`].
+pub fn check_fresh(body: &Map<String, Value>, stamp: &str, now: Timestamp) -> Result<(), Refusal> {
+    let at = body.get(stamp).and_then(Value::as_str).and_then(parse);
+    if at.is_some_and(|at| (now - at).num_seconds().abs() <= FEDERATION_WINDOW_SECONDS) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{stamp}` must be the time at which this was signed, at most {FEDERATION_WINDOW_SECONDS} seconds from this server's \
+         clock. Sign it anew for each attempt."
+    );
+    Err(Refusal::field(Code::OutsideWindow, stamp, "time", message))
+}

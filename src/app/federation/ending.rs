@@ -1,0 +1,55 @@
+//! Everything ends: letters for peers that are gone, dispatches of which nothing is heard, and what is kept of those that are
+//! over.
+
+use chrono::TimeDelta;
+use entente_core::events::{Draft, Kind};
+use entente_core::federation::dispatches::State;
+use entente_core::limits::{FEDERATION_KEPT_DAYS, FEDERATION_LETTER_DAYS, FEDERATION_SILENCE_DAYS};
+use entente_core::principals::HOUSE;
+use serde_json::json;
+
+use super::{Dispatch, letters, rows};
+use crate::app::lines::Line;
+use crate::app::rounds::round;
+use crate::app::{Ctx, Outcome};
+
+/// Ends what is to end; answers with how much that was.
+///
+/// # Errors
+/// The database.
+pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let now = ctx.now();
+    let before = |days: i64| now - TimeDelta::days(days);
+    let mut conn = ctx.pool.acquire().await?;
+    let old = letters::older(&mut conn, before(FEDERATION_LETTER_DAYS), limit).await?;
+    let silent = rows::silent(&mut conn, before(FEDERATION_SILENCE_DAYS), limit).await?;
+    let mut done = rows::stop_telling(&mut conn, before(FEDERATION_SILENCE_DAYS), now, limit).await?;
+    done += rows::forget(&mut conn, before(FEDERATION_KEPT_DAYS), limit).await?;
+    drop(conn);
+    done += round(old.into_iter().map(|due| letters::give_up(ctx, due))).await?;
+    done += round(silent.into_iter().map(|dispatch| give_up(ctx, dispatch))).await?;
+    Ok(done)
+}
+
+/// Gives a dispatch up of which nothing was heard for too long.
+async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[found.intent_id]).await?;
+    let current = rows::dispatch(&mut tx, found.id).await?;
+    let Some(mut dispatch) = current.filter(|now| now.ended_at.is_none() && now.heard_at == found.heard_at)
+    else {
+        return Ok(0);
+    };
+    let mut line = Line::open(&mut tx, dispatch.intent_id, None, ctx.now()).await?;
+    let message = format!("Nothing was heard of it for {FEDERATION_SILENCE_DAYS} days");
+    dispatch.hears(State::Failed, &message, line.now());
+    rows::save_dispatch(&mut tx, &dispatch).await?;
+    let payload = json!({
+        "dispatch_id": dispatch.id, "peer": dispatch.peer, "remote_intent_id": dispatch.remote_intent_id,
+        "event_type": "silent", "reason": message,
+    });
+    line.record(ctx, Draft::of(Kind::FederationFailed, HOUSE, payload));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(dispatch.intent_id);
+    Ok(1)
+}

@@ -1,0 +1,153 @@
+//! Carrying letters to peers (RFC-0022): what is due is signed and sent, and what came of it is written down
+//! (`app/federation/letters.rs`). No transaction is open while a peer is waited for; a peer that hangs keeps only its own letters
+//! waiting, because each has its own hands. What happened on peers' intents is turned into letters by a sweep.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use entente_core::retries::Failure;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+
+use super::egress::{Egress, Silence};
+use super::{every, note};
+use crate::app::federation::{self, Answered, Due};
+use crate::app::{Ctx, Outcome};
+use crate::shutdown::Tasks;
+
+/// How often it is looked whether something has become due.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Letters to one peer that are under way at once.
+const HANDS: i64 = 4;
+
+/// Who carries.
+pub struct Carrier {
+    ctx: Ctx,
+    egress: Egress,
+    /// Letters that are under way, by peer.
+    busy: Mutex<HashMap<String, i64>>,
+}
+
+impl Carrier {
+    /// Who carries by this client.
+    #[must_use]
+    pub fn new(ctx: Ctx, egress: Egress) -> Self {
+        Self { ctx, egress, busy: Mutex::default() }
+    }
+
+    /// Carries until the server stops; at once when nothing is federated.
+    pub async fn drive(self: Arc<Self>, tasks: Tasks) {
+        if self.ctx.settings.federation.is_none() {
+            return;
+        }
+        let mut beat = every(BEAT);
+        loop {
+            tokio::select! {
+                () = tasks.stopping().cancelled() => return,
+                _ = beat.tick() => {}
+            }
+            match self.take().await {
+                Ok(due) => {
+                    for one in due {
+                        let (carrier, stop) = (Arc::clone(&self), tasks.stopping().clone());
+                        tasks.spawn("federation letter", async move {
+                            let peer = one.peer().to_owned();
+                            // One that is given up in the middle is sent again by whoever claims it next.
+                            if let Some(Err(failure)) = stop.run_until_cancelled(carrier.carry(one)).await {
+                                note("federation letters", &failure);
+                            }
+                            carrier.hand(&peer, -1);
+                        });
+                    }
+                }
+                Err(failure) => note("federation claims", &failure),
+            }
+        }
+    }
+
+    /// Carries what is due until nothing is, for tests; answers with how many attempts that took.
+    ///
+    /// # Errors
+    /// The database.
+    pub async fn step(&self) -> Outcome<usize> {
+        let mut made = 0;
+        loop {
+            let due = self.take().await?;
+            if due.is_empty() {
+                return Ok(made);
+            }
+            made += due.len();
+            let mut under_way: FuturesUnordered<_> = due
+                .into_iter()
+                .map(|one| async {
+                    let peer = one.peer().to_owned();
+                    let done = self.carry(one).await;
+                    self.hand(&peer, -1);
+                    done
+                })
+                .collect();
+            while let Some(done) = under_way.next().await {
+                done?;
+            }
+        }
+    }
+
+    /// Claims what the free hands can carry.
+    async fn take(&self) -> Outcome<Vec<Due>> {
+        let Some(federation) = self.ctx.settings.federation.as_ref() else { return Ok(Vec::new()) };
+        let free: Vec<(String, i64)> = federation
+            .peers
+            .iter()
+            .map(|peer| (peer.did.clone(), HANDS - self.hand(&peer.did, 0)))
+            .filter(|(_, free)| *free > 0)
+            .collect();
+        if free.is_empty() {
+            return Ok(Vec::new());
+        }
+        let due = federation::claim(&self.ctx, &free).await?;
+        due.iter().for_each(|one| {
+            self.hand(one.peer(), 1);
+        });
+        Ok(due)
+    }
+
+    /// Takes or frees a hand of a peer; how many are busy then.
+    fn hand(&self, peer: &str, more: i64) -> i64 {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let hands = busy.entry(peer.to_owned()).or_default();
+        *hands += more;
+        *hands
+    }
+
+    /// One attempt.
+    async fn carry(&self, due: Due) -> Outcome<()> {
+        let answered = match federation::letter(&self.ctx, &due)? {
+            Some((url, body)) => self.send(&url, body).await,
+            None => Answered {
+                failure: Some(Failure::Status(0)),
+                text: "there is no such peer any more, or it has moved".to_owned(),
+                retry_after: None,
+            },
+        };
+        federation::record(&self.ctx, &due, &answered).await
+    }
+
+    async fn send(&self, url: &str, body: String) -> Answered {
+        let silent = |failure, text: &str| Answered {
+            failure: Some(failure),
+            text: text.to_owned(),
+            retry_after: None,
+        };
+        match self.egress.post(url, &[], body, self.ctx.now()).await {
+            Ok(answer) => Answered {
+                failure: (!(200..300).contains(&answer.status)).then_some(Failure::Status(answer.status)),
+                text: answer.body,
+                retry_after: answer.retry_after,
+            },
+            Err(Silence::TimedOut) => silent(Failure::TimedOut, "it did not answer in time"),
+            Err(Silence::Unreachable(why)) => silent(Failure::Unreachable, &why),
+        }
+    }
+}
