@@ -26,6 +26,7 @@ mod connections;
 mod costs;
 mod credentials;
 mod deliveries;
+mod discovery;
 mod envelope_keys;
 mod envelope_logs;
 pub(crate) mod envelopes;
@@ -176,6 +177,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     costs::routes(config);
     retry_policies::routes(config);
     failures::routes(config);
+    discovery::routes(config);
     tasks::routes(config);
     task_verbs::routes(config);
     plans::routes(config);
@@ -228,6 +230,7 @@ pub fn application(
         .app_data(doors)
         .app_data(web::PayloadConfig::new(limit))
         .configure(health::routes)
+        .configure(discovery::root)
         .configure(socket::routes)
         .service(scope("/api/v1").configure(api))
         .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))

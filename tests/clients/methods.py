@@ -61,6 +61,10 @@ TESTED = {
     "test_subscriptions.py": ["subscribe", "get_subscriptions", "unsubscribe"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
     "test_errors.py": ["close"],
+    "test_attachments.py": ["add_attachment", "get_attachments", "delete_attachment"],
+    "test_costs.py": ["record_cost", "get_costs"],
+    "test_retries.py": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
+    "test_discovery.py": ["discover", "get_server_config"],
 }
 
 # Methods that cannot be refused, and why.
@@ -71,11 +75,12 @@ NEVER_REFUSED = {
     "subscribe_sse": "asks nothing until it is iterated; a refusal is then an event, see test_streams.py",
     "subscribe_agent": "as subscribe_sse",
     "create_event_queue": "as subscribe_sse",
+    "discover": "needs no key and asks for nothing that could be wrong",
+    "get_server_config": "as discover",
 }
 
 # By the noun that will serve it.
 LATER = {
-    "discovery": ["discover", "get_server_config"],
     "graphs": [
         "create_child_intent",
         "get_children",
@@ -112,9 +117,6 @@ LATER = {
         "get_intent_portfolios",
         "subscribe_portfolio",
     ],
-    "attachments": ["add_attachment", "get_attachments", "delete_attachment"],
-    "costs": ["record_cost", "get_costs"],
-    "retries": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
     "coordinators": [
         "create_coordinator_lease",
         "get_coordinator_lease",

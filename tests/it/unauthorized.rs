@@ -2,6 +2,7 @@
 //! stranger, nobody gets in. A new operation is covered without a line here.
 
 mod bodies;
+mod ledgers;
 mod places;
 
 use entente::http::openapi::Document;
@@ -12,7 +13,17 @@ use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
 
 /// Operations that say nothing about anybody and need no key. At `/arcp` the first frame has it (`arcp_sessions.rs`).
-const OPEN: &[&str] = &["/healthz", "/health", "/readyz", "/metrics", "/api/v1/server/keys", "/arcp"];
+const OPEN: &[&str] = &[
+    "/healthz",
+    "/health",
+    "/readyz",
+    "/metrics",
+    "/api/v1/server/keys",
+    "/arcp",
+    "/.well-known/openintent.json",
+    "/.well-known/openintent-compat.json",
+    "/api/v1/server/config",
+];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
