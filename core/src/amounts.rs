@@ -85,7 +85,8 @@ fn plain(json: &str) -> Result<(bool, String), NotAnAmount> {
         Some(digits) => (true, digits),
         None => (false, mantissa),
     };
-    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+    let lawful = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if !lawful || !digits.bytes().any(|byte| byte.is_ascii_digit()) {
         return Err(NotAnAmount);
     }
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));

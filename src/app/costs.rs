@@ -36,10 +36,11 @@ pub async fn record(
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let made = law::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
-    add_up(&mut tx, &made).await?;
+    let total = add_up(&mut tx, &made).await?;
     let payload = json!({
         "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
         "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,
+        "total": total,
     });
     line.record(ctx, Draft::of(Kind::Comment, &caller.agent, payload));
     insert(&mut tx, &made, line.tail.seq).await?;
@@ -171,8 +172,8 @@ async fn insert(conn: &mut PgConnection, made: &Cost, seq: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// Adds a cost to the sums that it belongs into, under the intent's lock.
-async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<()> {
+/// Adds a cost to the sums that it belongs into, under the intent's lock; what the intent's costs in its unit now come to.
+async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     let (axes, keys): (Vec<String>, Vec<String>) =
         made.sums().map(|(axis, key)| (axis.as_str().to_owned(), key.to_owned())).unzip();
     let sums = sqlx::query!(
@@ -181,7 +182,7 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<()> {
          SELECT $1, $2, k.axis, k.key, $3::text::numeric, 1 FROM UNNEST($4::text[], $5::text[]) AS k (axis, key)
          ON CONFLICT (intent_id, unit, axis, key)
          DO UPDATE SET amount = cost_sums.amount + excluded.amount, count = cost_sums.count + 1
-         RETURNING trim_scale(amount)::text AS "amount!", count"#,
+         RETURNING axis, trim_scale(amount)::text AS "amount!", count"#,
         made.intent_id.uuid(),
         made.unit,
         made.amount.to_string(),
@@ -190,11 +191,12 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<()> {
     )
     .fetch_all(&mut *conn)
     .await?;
-    if sums.iter().any(|sum| amount(&sum.amount).is_err()) {
-        return Err(law::too_much().into());
-    }
+    // Of all sums it is the largest: when it can be counted, the others can.
+    let all = sums.iter().find(|sum| sum.axis == Axis::All.as_str());
+    let total = all.map(|sum| amount(&sum.amount)).transpose().map_err(|_too_large| law::too_much())?;
+    let total = total.ok_or_else(|| AppError::Inconsistent("a cost is in no sum".to_owned()))?;
     if sums.iter().all(|sum| sum.count > 1) {
-        return Ok(());
+        return Ok(total);
     }
     let there = sqlx::query_scalar!(
         r#"-- costs::count_sums
@@ -206,5 +208,5 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<()> {
     if usize::try_from(there).is_ok_and(|there| there > COST_SUMS) {
         return Err(law::too_varied().into());
     }
-    Ok(())
+    Ok(total)
 }

@@ -28,6 +28,7 @@ mod verify;
 mod webhooks;
 mod welcome;
 mod worker;
+mod workflows;
 
 use clap::{Parser, Subcommand};
 
@@ -77,6 +78,8 @@ enum Command {
     #[command(name = "job")]
     Jobs(jobs::Jobs),
     Worker(worker::Worker),
+    #[command(name = "workflow")]
+    Workflows(workflows::Workflows),
     #[command(name = "envelope")]
     Envelopes(envelopes::Envelopes),
     Send(messages::Send),
@@ -138,6 +141,7 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Tasks(tasks) => tasks.run().await,
         Command::Jobs(jobs) => jobs.run().await,
         Command::Worker(worker) => worker.run().await,
+        Command::Workflows(workflows) => workflows.run().await,
         Command::Envelopes(envelopes) => envelopes.run().await,
         Command::Send(send) => send.run().await,
         Command::Ask(ask) => ask.run().await,

@@ -252,6 +252,16 @@ impl Api {
         self.body(self.request(Method::POST, path).header("If-Match", version.to_string()).json(body)).await
     }
 
+    /// PATCH of what only holds for one version.
+    pub(super) async fn patch_versioned(
+        &self,
+        path: &str,
+        body: &Value,
+        version: &Value,
+    ) -> Result<Value, Failure> {
+        self.body(self.request(Method::PATCH, path).header("If-Match", version.to_string()).json(body)).await
+    }
+
     /// Opens a stream of server-sent events, after the frame with this id.
     pub(super) async fn stream(&self, path: &str, last: Option<&str>) -> Result<Response, Failure> {
         let mut request = self.request(Method::GET, path).header("Accept", "text/event-stream");

@@ -23,7 +23,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
 
 /// What comes of a failure.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Retry)]
+#[schema(as = FailureRetry)]
 struct RetryBody {
     /// `again`: its agent tries again; `own`: it does so by itself; `handed_over`: another agent has its turn; `nothing`.
     #[schema(example = "again")]

@@ -26,6 +26,7 @@ mod connections;
 mod costs;
 mod credentials;
 mod deliveries;
+mod discovery;
 mod envelope_keys;
 mod envelope_logs;
 pub(crate) mod envelopes;
@@ -185,6 +186,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     costs::routes(config);
     retry_policies::routes(config);
     failures::routes(config);
+    discovery::routes(config);
     tasks::routes(config);
     task_verbs::routes(config);
     plans::routes(config);
@@ -245,6 +247,7 @@ pub fn application(
         .app_data(web::PayloadConfig::new(limit))
         .configure(health::routes)
         .configure(federation::well_known)
+        .configure(discovery::root)
         .configure(socket::routes)
         .service(scope("/api/v1").configure(api))
         .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))

@@ -13,7 +13,7 @@ use utoipa::{OpenApi as _, ToSchema};
 use utoipa_actix_web::{AppExt as _, scope};
 
 use super::error::{Problem, ProblemBody, Reply, status};
-use super::{api, federation, health};
+use super::{api, discovery, federation, health};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -67,6 +67,7 @@ impl Document {
             .openapi(Base::openapi())
             .configure(health::routes)
             .configure(federation::well_known)
+            .configure(discovery::root)
             .service(scope("/api/v1").configure(api))
             .split_for_parts();
         secure(&mut document);
@@ -85,6 +86,19 @@ impl Document {
         });
         let paths = paths.collect();
         Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths }
+    }
+
+    /// Whether there is this path; its parameters are written `{}`, whatever they are called.
+    #[must_use]
+    pub fn serves(&self, path: &str) -> bool {
+        let asked: Vec<&str> = path.split('/').collect();
+        let fits = |(pattern, _): &(Vec<String>, Vec<String>)| {
+            let same = |(known, asked): (&String, &&str)| {
+                known == asked || (*asked == "{}" && known.starts_with('{'))
+            };
+            pattern.len() == asked.len() && pattern.iter().zip(&asked).all(same)
+        };
+        self.paths.iter().any(fits)
     }
 
     /// The methods of a path, `None` when there is no such path.

@@ -41,13 +41,7 @@ TESTED = {
     "test_plans.py": ["create_plan", "get_plan", "list_plans", "update_plan"],
     "test_channels.py": ["create_channel", "list_channels", "get_channel", "close_channel"],
     "test_messages.py": ["send_message", "reply_to", "list_messages", "get_message", "mark_read", "ask"],
-    "test_agents.py": [
-        "register_agent",
-        "get_agent_record",
-        "list_agents",
-        "agent_heartbeat",
-        "update_agent_status",
-    ],
+    "test_agents.py": ["register_agent", "get_agent_record", "list_agents", "agent_heartbeat", "update_agent_status"],
     "test_leases.py": ["acquire_lease", "release_lease", "get_leases", "renew_lease", "lease"],
     "test_arbitration.py": ["request_arbitration", "record_decision", "get_decisions"],
     "test_identity.py": [
@@ -69,6 +63,10 @@ TESTED = {
         "federation_discover",
     ],
     "test_errors.py": ["close"],
+    "test_attachments.py": ["add_attachment", "get_attachments", "delete_attachment"],
+    "test_costs.py": ["record_cost", "get_costs"],
+    "test_retries.py": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
+    "test_discovery.py": ["discover", "get_server_config"],
 }
 
 # Methods that cannot be refused, and why.
@@ -79,11 +77,12 @@ NEVER_REFUSED = {
     "subscribe_sse": "asks nothing until it is iterated; a refusal is then an event, see test_streams.py",
     "subscribe_agent": "as subscribe_sse",
     "create_event_queue": "as subscribe_sse",
+    "discover": "needs no key and asks for nothing that could be wrong",
+    "get_server_config": "as discover",
 }
 
 # By the noun that will serve it.
 LATER = {
-    "discovery": ["discover", "get_server_config"],
     "graphs": [
         "create_child_intent",
         "get_children",
@@ -120,9 +119,6 @@ LATER = {
         "get_intent_portfolios",
         "subscribe_portfolio",
     ],
-    "attachments": ["add_attachment", "get_attachments", "delete_attachment"],
-    "costs": ["record_cost", "get_costs"],
-    "retries": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
     "coordinators": [
         "create_coordinator_lease",
         "get_coordinator_lease",
@@ -145,12 +141,5 @@ LATER = {
         "invoke_tool",
     ],
     "memory": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
-    "triggers": [
-        "create_trigger",
-        "get_trigger",
-        "list_triggers",
-        "update_trigger",
-        "fire_trigger",
-        "delete_trigger",
-    ],
+    "triggers": ["create_trigger", "get_trigger", "list_triggers", "update_trigger", "fire_trigger", "delete_trigger"],
 }

@@ -3,6 +3,7 @@
 mod decide;
 mod envelopes;
 mod moments;
+mod workflows;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -24,6 +24,7 @@ mod costs;
 mod credentials;
 mod deliveries;
 mod departures;
+mod discovery;
 mod egress;
 mod envelope_keys;
 mod envelope_logs;

@@ -1,16 +1,19 @@
 //! Sweeps (design §4): each does what time has made due, in bounded steps, once however often and by however many it is run,
 //! and counts it. That what is due is true before any sweep is proved with its noun.
 
+mod traces;
+
 use std::time::Duration;
 
 use entente::app::{
     Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, envelopes,
-    heartbeats, idempotency, jobs, leases, moments, pairs, pending, sessions, tasks, workers,
+    failures, heartbeats, idempotency, jobs, leases, moments, pairs, pending, sessions, tasks, workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_core::ids::IntentId;
 
+use self::traces::traces;
 use crate::agents::registered;
 use crate::envelopes::{letter, with};
 use crate::harness::socket::Socket;
@@ -76,6 +79,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::Moments => crate::moments::lapsed(world, DUE).await,
         Sweep::Links => crate::people::lapsed(world, DUE).await,
+        Sweep::Retries => crate::failures::failed(world, DUE).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -194,36 +198,6 @@ async fn prepare_post(world: &World, sweep: Sweep) {
     world.clock.advance(if sweep == Sweep::Pairs { 60 } else { 31 * 24 * 3_600 });
 }
 
-/// What the sweep leaves behind: how many of the five are dealt with.
-fn traces(sweep: Sweep) -> &'static str {
-    match sweep {
-        Sweep::Messages => "SELECT count(*) FROM receipts WHERE kind = 'expired'",
-        Sweep::Tasks => "SELECT count(*) FROM events WHERE event_type = 'task.failed'",
-        Sweep::Channels => "SELECT count(*) FROM events WHERE event_type = 'channel.closed'",
-        Sweep::Evictions => "SELECT 10 - count(*) FROM messages",
-        Sweep::Purges => "SELECT 5 - count(*) FROM channels",
-        Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
-        Sweep::Leases => "SELECT count(*) FROM events WHERE event_type = 'lease_released'",
-        Sweep::Checkpoints => "SELECT count(*) FROM checkpoints",
-        Sweep::Heartbeats => "SELECT count(*) FROM agents WHERE current_load = 7",
-        Sweep::Silence => "SELECT count(*) FROM events WHERE event_type = 'agent.dead'",
-        Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
-        Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
-        Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
-        Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
-        Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
-        Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
-        Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
-        Sweep::Workers => "SELECT 5 - count(*) FROM workers",
-        Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
-        Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",
-        Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
-        Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
-        Sweep::Moments => "SELECT count(*) FROM moments WHERE state = 'expired'",
-        Sweep::Links => "SELECT 5 - count(*) FROM links",
-    }
-}
-
 async fn traced(world: &World, sweep: Sweep) -> u64 {
     let count: i64 = sqlx::query_scalar(traces(sweep)).fetch_one(&world.ctx().pool).await.unwrap();
     count.try_into().unwrap()
@@ -254,6 +228,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Moments => moments::pass_time(ctx, limit).await,
         Sweep::Links => entente::app::people::tidy(ctx, limit).await,
+        Sweep::Retries => failures::retry_due(ctx, limit).await,
         Sweep::Heartbeats | Sweep::KeyUses => panic!("{sweep:?} has no limit"),
     };
     done.unwrap()

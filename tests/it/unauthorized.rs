@@ -3,6 +3,7 @@
 
 mod bodies;
 mod federation;
+mod ledgers;
 mod places;
 
 use entente::http::openapi::Document;
@@ -25,6 +26,9 @@ const OPEN: &[&str] = &[
     "/.well-known/did.json",
     "/api/v1/federation/receive",
     "/api/v1/federation/callbacks",
+    "/.well-known/openintent.json",
+    "/.well-known/openintent-compat.json",
+    "/api/v1/server/config",
 ];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the

@@ -96,6 +96,12 @@ impl Places {
             // Nobody but an admin hears whether there is one.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ]
+        ];
+        // Nouns with many things of their own make them in a file of their own.
+        let mut places = places;
+        let intent = places.iter().find(|(name, _)| *name == "intent_id").map(|(_, id)| id.clone()).unwrap();
+        places.extend(super::ledgers::make(world, &owner, &intent).await);
+        Self(places)
     }
 
     pub fn fill(&self, path: &str) -> String {

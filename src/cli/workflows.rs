@@ -1,0 +1,101 @@
+//! `entente workflow`: what a file in the YAML form of RFC-0021 declares, brought about on a server. It does what any client
+//! could do by hand, and does nothing twice.
+
+mod apply;
+mod compare;
+mod form;
+mod steps;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use self::form::Form;
+use super::output::{Row, print_json, print_table};
+use super::remote::Remote;
+use super::{Done, Failure};
+
+/// Workflows: an intent with its agents, tasks and channels, from a YAML file
+#[derive(Debug, Args)]
+pub(super) struct Workflows {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make what the file declares and is not there yet, and change what is otherwise
+    Apply {
+        /// The file
+        file: PathBuf,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+        /// Begin a new intent when the workflow's last one is over
+        #[arg(long)]
+        again: bool,
+    },
+    /// Say what is wrong with the file, without a server
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+impl Workflows {
+    pub(super) async fn run(self) -> Done {
+        match self.verb {
+            Verb::Check { file } => {
+                let form = read(&file)?;
+                let counted = json!({
+                    "workflow": form.name(), "agents": form.agents.len(), "tasks": form.tasks.len(),
+                    "channels": form.channels.len(),
+                });
+                if self.remote.json {
+                    return print_json(&counted);
+                }
+                writeln!(
+                    io::stdout(),
+                    "{}: `{}` with {} agents, {} tasks and {} channels; nothing is wrong with it",
+                    file.display(),
+                    form.name(),
+                    counted["agents"],
+                    counted["tasks"],
+                    counted["channels"]
+                )?;
+                Ok(())
+            }
+            Verb::Apply { file, dry_run, again } => {
+                let form = read(&file)?;
+                let report = apply::apply(&self.remote.api()?, &form, dry_run, again).await?;
+                let answer = report.answer(form.name(), dry_run);
+                if self.remote.json {
+                    print_json(&answer)?;
+                } else {
+                    let columns = ["thing", "name", "outcome", "id", "detail"];
+                    let steps = answer["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+                    print_table(
+                        &columns,
+                        &steps.iter().map(|step| Row::of(step, &columns)).collect::<Vec<_>>(),
+                    )?;
+                }
+                report.verdict().map_err(Failure::from)
+            }
+        }
+    }
+}
+
+/// Reads a workflow; everything that is wrong with it is said, each with its place.
+fn read(file: &Path) -> Result<Form, Failure> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
+    Form::read(&text).map_err(|faults| {
+        let told: Vec<String> = faults.iter().map(|fault| format!("{name}:{fault}")).collect();
+        told.join("\n").into()
+    })
+}

@@ -1,0 +1,34 @@
+//! What each sweep leaves behind.
+
+use entente::background::sweeps::Sweep;
+
+/// What the sweep leaves behind: how many of the five are dealt with.
+pub fn traces(sweep: Sweep) -> &'static str {
+    match sweep {
+        Sweep::Messages => "SELECT count(*) FROM receipts WHERE kind = 'expired'",
+        Sweep::Tasks => "SELECT count(*) FROM events WHERE event_type = 'task.failed'",
+        Sweep::Channels => "SELECT count(*) FROM events WHERE event_type = 'channel.closed'",
+        Sweep::Evictions => "SELECT 10 - count(*) FROM messages",
+        Sweep::Purges => "SELECT 5 - count(*) FROM channels",
+        Sweep::Access => "SELECT count(*) FROM events WHERE event_type = 'access_expired'",
+        Sweep::Leases => "SELECT count(*) FROM events WHERE event_type = 'lease_released'",
+        Sweep::Checkpoints => "SELECT count(*) FROM checkpoints",
+        Sweep::Heartbeats => "SELECT count(*) FROM agents WHERE current_load = 7",
+        Sweep::Silence => "SELECT count(*) FROM events WHERE event_type = 'agent.dead'",
+        Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
+        Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
+        Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
+        Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
+        Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
+        Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",
+        Sweep::JobKeys => "SELECT 5 - count(*) FROM jobs WHERE idempotency_key IS NOT NULL",
+        Sweep::Workers => "SELECT 5 - count(*) FROM workers",
+        Sweep::Sessions => "SELECT 5 - count(*) FROM sessions",
+        Sweep::EnvelopeLogs => "SELECT 5 - count(*) FROM aee_logs",
+        Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
+        Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
+        Sweep::Moments => "SELECT count(*) FROM moments WHERE state = 'expired'",
+        Sweep::Links => "SELECT 5 - count(*) FROM links",
+        Sweep::Retries => "SELECT count(*) FROM failures WHERE announced_at IS NOT NULL",
+    }
+}
