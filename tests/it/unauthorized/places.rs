@@ -23,8 +23,10 @@ async fn post(world: &World, owner: &Client) -> Value {
 impl Places {
     pub async fn make(world: &World) -> Self {
         let owner = world.agent("agent.owner").await;
-        let places = Self::older(world, &owner).await;
+        let mut places = Self::older(world, &owner).await;
+        let intent = places.iter().find(|(name, _)| *name == "intent_id").map(|(_, id)| id.clone()).unwrap();
         // Nouns with many things of their own make them in a file of their own.
+        places.extend(super::ledgers::make(world, &owner, &intent).await);
         Self(places)
     }
 
@@ -96,12 +98,6 @@ impl Places {
             // Nobody but an admin hears whether there is one.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ]
-        ];
-        // Nouns with many things of their own make them in a file of their own.
-        let mut places = places;
-        let intent = places.iter().find(|(name, _)| *name == "intent_id").map(|(_, id)| id.clone()).unwrap();
-        places.extend(super::ledgers::make(world, &owner, &intent).await);
-        Self(places)
     }
 
     pub fn fill(&self, path: &str) -> String {
