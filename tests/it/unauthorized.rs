@@ -2,6 +2,7 @@
 //! stranger, nobody gets in. A new operation is covered without a line here.
 
 mod bodies;
+mod graphs;
 mod places;
 
 use entente::http::openapi::Document;
@@ -61,6 +62,8 @@ const NOBODYS: &[&str] = &[
     // One's own; those of others are not listed.
     "GET /api/v1/subscriptions",
     "POST /api/v1/subscriptions",
+    "GET /api/v1/portfolios",
+    "POST /api/v1/portfolios",
     // One's own; of another's entity there are none.
     "GET /api/v1/aee/keys",
     "GET /api/v1/aee/logs",
