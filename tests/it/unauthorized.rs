@@ -3,6 +3,7 @@
 
 mod bodies;
 mod federation;
+mod graphs;
 mod ledgers;
 mod places;
 
@@ -81,6 +82,8 @@ const NOBODYS: &[&str] = &[
     // One's own; those of others are not listed.
     "GET /api/v1/subscriptions",
     "POST /api/v1/subscriptions",
+    "GET /api/v1/portfolios",
+    "POST /api/v1/portfolios",
     // One's own; of another's entity there are none.
     "GET /api/v1/aee/keys",
     "GET /api/v1/aee/logs",

@@ -27,6 +27,7 @@ impl Places {
         let intent = places.iter().find(|(name, _)| *name == "intent_id").map(|(_, id)| id.clone()).unwrap();
         // Nouns with many things of their own make them in a file of their own.
         places.extend(super::ledgers::make(world, &owner, &intent).await);
+        places.extend(super::graphs::make(world, &owner, &intent).await);
         Self(places)
     }
 
