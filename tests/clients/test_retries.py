@@ -4,7 +4,15 @@ from datetime import timedelta
 
 from conftest import AGENTS
 from kit import INTENT, following, now, recent, refused
-from openintent import NotFoundError, OpenIntentError, Permission, RetryStrategy, SSEStream
+from openintent import (
+    AccessPolicy,
+    IntentStatus,
+    NotFoundError,
+    OpenIntentError,
+    Permission,
+    RetryStrategy,
+    SSEStream,
+)
 
 
 def concerning(url, agent):
@@ -73,7 +81,7 @@ def test_a_fallback_has_its_turn(url, ada, bob, intent, flavour):
 
 def test_completing_the_intent_settles_its_failures(ada, intent, flavour):
     fail(ada, flavour, intent.id)
-    ada.set_status(intent.id, ada.get_intent(intent.id).version, "completed")
+    ada.set_status(intent.id, ada.get_intent(intent.id).version, IntentStatus.COMPLETED)
     [settled] = ada.get_failures(intent.id)
     assert recent(settled.resolved_at)
 
@@ -102,7 +110,7 @@ def test_who_may_not_is_refused(ada, bob, intent, flavour):
 
 
 def test_a_policy_that_may_not_be_read_is_refused(ada, bob, intent):
-    ada.set_acl(intent.id, "closed", [])
+    ada.set_acl(intent.id, AccessPolicy.CLOSED)
     with refused(OpenIntentError, 403, "access_closed"):
         bob.get_retry_policy(intent.id)
     # Told apart from one that is not there, which is None.

@@ -279,5 +279,7 @@ fn told(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let text = text.lines().next().unwrap_or_default();
     let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
-    place.and_then(|place| text.strip_suffix(place.as_str())).unwrap_or(text).to_owned()
+    let text = place.and_then(|place| text.strip_suffix(place.as_str())).unwrap_or(text);
+    // Advice to whoever writes a program that reads YAML, and nobody who writes YAML.
+    text.split(", set DuplicateKeyPolicy").next().unwrap_or(text).to_owned()
 }
