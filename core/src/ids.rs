@@ -167,6 +167,12 @@ id_types! {
     ReservationId = "rsv";
     /// A binding moment: a question to a person, or a deliberation with one.
     MomentId = "bm";
+    /// An agent's appointment as an intent's coordinator, RFC-0013.
+    CoordinatorId = "coord";
+    /// What a coordinator has decided, RFC-0013.
+    DecisionRecordId = "drec";
+    /// A question that an intent waits with, RFC-0025; who asks through its state brings an id of its own.
+    SuspensionId = "susp";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -215,6 +221,7 @@ macro_rules! minted {
 minted!(IntentId, ChannelId, EventId, AssignmentId, EntryId, AccessRequestId, KeyId, NodeId);
 minted!(LeaseId, ArbitrationId, DecisionId, TaskId, PlanId, CheckpointId, EndpointId, AttemptId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
+minted!(CoordinatorId, DecisionRecordId, SuspensionId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

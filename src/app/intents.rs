@@ -11,11 +11,13 @@ use entente_core::intents::{
 use entente_core::keys::Scope;
 use entente_core::patch::Change;
 use entente_core::refusal::{Code, Refusal};
+use entente_core::suspensions::check_left_alone;
 use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, idempotency, leases, moments, not_found, seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, coordinators, idempotency, leases, moments, not_found, seats,
+    suspensions, tasks, unknown,
 };
 
 /// Creates an intent.
@@ -86,7 +88,8 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     seats::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
-    load(&mut connection, id).await?.ok_or_else(|| not_found("intent"))
+    let found = load(&mut connection, id).await?.into_iter().collect();
+    suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
 }
 
 /// Which intents to list.
@@ -114,6 +117,7 @@ pub struct Filter {
 /// The scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Intent>> {
     caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
     let rows = sqlx::query_as!(
         Row,
         "-- intents::list
@@ -140,9 +144,12 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
         i64::from(filter.limit),
         i64::from(filter.offset)
     )
-    .fetch_all(&ctx.pool)
+    .fetch_all(&mut *conn)
     .await?;
-    rows.into_iter().map(Intent::try_from).collect()
+    let found = rows.into_iter().map(Intent::try_from).collect::<Outcome<Vec<Intent>>>()?;
+    let mut found = suspensions::seen(&mut conn, ctx, found).await?;
+    found.retain(|intent| filter.status.is_none_or(|status| intent.status == status));
+    Ok(found)
 }
 
 /// Changes an intent's state, if the caller has seen its current version, and nobody else holds what it touches
@@ -164,8 +171,10 @@ pub async fn patch_state(
     seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
     let next = intent.patched(&change, line.now())?;
+    check_left_alone(&intent.state, &next.state)?;
     leases::guard(&mut tx, &line, &caller.agent, &change, fencing_token).await?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
@@ -195,7 +204,10 @@ pub async fn set_status(
     seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
+    let (intent, called_off) =
+        suspensions::call_off(&mut tx, ctx, &mut line, intent, status, &caller.agent).await?;
     let next = intent.moved(status, ctx.settings.strict, line.now())?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
@@ -204,12 +216,13 @@ pub async fn set_status(
         leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        coordinators::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(id);
-    asked.iter().for_each(|ended| ended.announce(ctx));
+    asked.iter().chain(&called_off).for_each(|ended| ended.announce(ctx));
     Ok(next)
 }
 
@@ -295,7 +308,8 @@ async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     Ok(())
 }
 
-async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+/// Writes what can change of an intent, whose lock is held.
+pub(crate) async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let updated = sqlx::query!(
         "-- intents::update
          UPDATE intents SET state = $2, status = $3, version = $4::bigint, updated_at = $5 WHERE id = $1 AND version = $4::bigint - 1",

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
-    workers,
+    Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
+    envelope_logs, envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people,
+    sessions, suspensions, tasks, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -68,13 +68,17 @@ pub enum Sweep {
     Envelopes,
     /// Binding moments that lapse, go to a second person, are told of the end of their job, or have been kept long enough.
     Moments,
+    /// Questions of suspended intents that nobody answered in time.
+    Suspensions,
+    /// Coordinators that have fallen silent, or decide nothing.
+    Coordinators,
     /// One-time links that are over.
     Links,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -98,6 +102,8 @@ impl Sweep {
         Self::Pairs,
         Self::Envelopes,
         Self::Moments,
+        Self::Suspensions,
+        Self::Coordinators,
         Self::Links,
     ];
 
@@ -128,6 +134,8 @@ impl Sweep {
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
+            Self::Suspensions => "suspensions",
+            Self::Coordinators => "coordinators",
             Self::Links => "links",
         }
     }
@@ -140,8 +148,14 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
-            Self::Tasks => 2,
+            Self::Messages
+            | Self::Evictions
+            | Self::Leases
+            | Self::Jobs
+            | Self::Pairs
+            | Self::Moments
+            | Self::Suspensions => 1,
+            Self::Tasks | Self::Coordinators => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
@@ -184,6 +198,8 @@ impl Sweep {
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
             Self::Moments => moments::pass_time(ctx, BATCH).await,
+            Self::Suspensions => suspensions::expire_due(ctx, BATCH).await,
+            Self::Coordinators => coordinators::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
         };
         let labels = SweepLabels { sweep: self.name() };
