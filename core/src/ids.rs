@@ -199,6 +199,12 @@ id_types! {
     FiringId = "fire";
     /// An intent of ours that a peer is to work on, RFC-0022.
     DispatchId = "disp";
+    /// An agent's appointment as an intent's coordinator, RFC-0013.
+    CoordinatorId = "coord";
+    /// What a coordinator has decided, RFC-0013.
+    DecisionRecordId = "drec";
+    /// A question that an intent waits with, RFC-0025; who asks through its state brings an id of its own.
+    SuspensionId = "susp";
 }
 
 /// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
@@ -254,6 +260,7 @@ minted!(MemoryId);
 minted!(PermitId, EscalationId);
 minted!(TriggerId, FiringId);
 minted!(DispatchId);
+minted!(CoordinatorId, DecisionRecordId, SuspensionId);
 
 impl IntentId {
     /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.

@@ -42,6 +42,32 @@ kinds! {
     FailureRecorded = "failure_recorded";
     /// Something for which the SDK has no type: `about` says what. A cost (RFC-0009), a retry policy (RFC-0010).
     Comment = "comment";
+    /// The intent waits for a person's answer (RFC-0025).
+    IntentSuspended = "intent.suspended";
+    /// It goes on: the question was answered, or called off (`resolution`).
+    IntentResumed = "intent.resumed";
+    /// Nobody answered in time; `fallback_policy` says what follows.
+    IntentSuspensionExpired = "intent.suspension_expired";
+    /// A coordinator was heard of again, or for the first time in a while (RFC-0013).
+    CoordinatorHeartbeat = "coordinator.heartbeat";
+    /// It has decided something, and says why.
+    CoordinatorDecision = "coordinator.decision";
+    /// Its supervisor, or a guardrail, has it rest.
+    CoordinatorPaused = "coordinator.paused";
+    /// It goes on.
+    CoordinatorResumed = "coordinator.resumed";
+    /// Another agent was appointed in its place.
+    CoordinatorReplaced = "coordinator.replaced";
+    /// It has not been heard of for two of its intervals.
+    CoordinatorUnresponsive = "coordinator.unresponsive";
+    /// It was given up: its place is free.
+    CoordinatorFailedOver = "coordinator.failed_over";
+    /// It has handed over, or is done.
+    CoordinatorHandoff = "coordinator.handoff";
+    /// What it is bound by was changed.
+    CoordinatorGuardrailsUpdated = "coordinator.guardrails_updated";
+    /// It beats and decides nothing, for longer than its guardrails let it.
+    CoordinatorStalled = "coordinator.stalled";
     /// Access was granted, or the list replaced (`replaced`).
     AccessGranted = "access_granted";
     /// Access was taken away.

@@ -207,3 +207,19 @@ pub const FEDERATION_SILENCE_DAYS: i64 = 90;
 pub const FEDERATION_LETTER_DAYS: i64 = 3;
 /// Days that dispatches and deliveries that are over are kept, and that their retries are answered alike.
 pub const FEDERATION_KEPT_DAYS: i64 = 30;
+/// Coordinators' appointments on one intent that are in force at once, each in a role of its own: nobody oversees more.
+pub const COORDINATORS: usize = 20;
+/// Seconds between two heartbeats of a coordinator at the least: each is a write.
+pub const BEAT_LEAST_SECONDS: u32 = 1;
+/// Seconds between two heartbeats of a coordinator at the most: a day; who is silent for longer holds nothing.
+pub const BEAT_MOST_SECONDS: u32 = 24 * 3600;
+/// Seconds that pass between two heartbeats on the log: a log of nothing but heartbeats hides what happened.
+pub const BEAT_LOGGED_SECONDS: i64 = 3600;
+/// Bytes of a coordinator's guardrails, of its metadata, and of the alternatives of one of its decisions.
+pub const COORDINATOR_BYTES: usize = 32 * 1024;
+/// Bytes of an answer, or of the value that stands in for one, as JSON, and of what is said besides (RFC-0025).
+pub const ANSWER_BYTES: usize = 16 * 1024;
+/// Bytes of an intent's state that stay free while it waits for an answer, so that the answer has room in it.
+pub const SUSPENSION_ROOM: usize = 64 * 1024;
+/// Choices of a question that an intent waits with: a person reads all of them.
+pub const SUSPENSION_CHOICES: usize = 50;

@@ -8,7 +8,7 @@ use entente_core::ids::{AssignmentId, FailureId, IntentId};
 use entente_core::keys::Scope;
 use entente_core::principals::{HOUSE, check_name};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::governance::Attempt;
@@ -98,13 +98,7 @@ pub(crate) async fn put(
         assigned_at: now,
     };
     let assignment = save(conn, assignment, by).await?;
-    // Who takes on work by itself was handed it by nobody: the SDK tells the two apart by this member (contract 11.5).
-    let delegated_by = (by != assignment.agent_id).then_some(by);
-    let payload = json!({
-        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
-        "assigned_at": entente_core::clock::rfc3339(now), "delegated_by": delegated_by,
-    });
-    line.record(ctx, Draft::of(Kind::AgentAssigned, by, payload));
+    line.record(ctx, told(&assignment, by, json!({})));
     Ok(assignment)
 }
 
@@ -119,15 +113,7 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
     let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "unassign_agent" };
     let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, true).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let gone = sqlx::query!(
-        "-- assignments::delete
-         DELETE FROM assignments WHERE intent_id = $1 AND agent_id = $2",
-        intent_id.uuid(),
-        agent_id
-    )
-    .execute(&mut *tx)
-    .await?;
-    if gone.rows_affected() == 0 {
+    if !delete(&mut tx, intent_id, agent_id).await? {
         return Err(not_found("assignment"));
     }
     line.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
@@ -187,6 +173,105 @@ pub(crate) async fn retry(
         line.record(ctx, Draft::of(Kind::AgentAssigned, HOUSE, payload));
     }
     Ok(())
+}
+
+/// Assigns an agent as what it was appointed as (RFC-0013), within the deed that appoints it; as what it was assigned before.
+pub(crate) async fn take_up(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    (agent_id, role): (&str, &str),
+    by: &str,
+    more: Value,
+) -> Outcome<Option<String>> {
+    let now = line.now();
+    let before = role_of(conn, line.intent_id, agent_id).await?;
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, more));
+    Ok(before)
+}
+
+/// Takes that assignment back within the deed that ends the appointment: the agent is what it was before. What somebody else has
+/// made of it since stays.
+pub(crate) async fn lay_down(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    (agent_id, role, before): (&str, &str, Option<&str>),
+    by: &str,
+    more: Value,
+) -> Outcome<()> {
+    let now = role_of(conn, line.intent_id, agent_id).await?;
+    if now.as_deref() != Some(role) || before == Some(role) {
+        return Ok(());
+    }
+    let Some(before) = before else {
+        delete(conn, line.intent_id, agent_id).await?;
+        let mut payload = json!({ "agent_id": agent_id });
+        extend(&mut payload, more);
+        line.record(ctx, Draft::of(Kind::AgentUnassigned, by, payload));
+        return Ok(());
+    };
+    let assignment = Assignment {
+        id: AssignmentId::mint(line.now(), &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: before.to_owned(),
+        assigned_at: line.now(),
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, more));
+    Ok(())
+}
+
+fn extend(payload: &mut Value, more: Value) {
+    if let (Value::Object(payload), Value::Object(more)) = (payload, more) {
+        payload.extend(more);
+    }
+}
+
+/// The event of an assignment. Who takes on work by itself was handed it by nobody: the SDK tells the two apart by
+/// `delegated_by` (contract 11.5).
+fn told(assignment: &Assignment, by: &str, more: Value) -> Draft {
+    let delegated_by = (by != assignment.agent_id).then_some(by);
+    let mut payload = json!({
+        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
+        "assigned_at": entente_core::clock::rfc3339(assignment.assigned_at), "delegated_by": delegated_by,
+    });
+    extend(&mut payload, more);
+    Draft::of(Kind::AgentAssigned, by, payload)
+}
+
+async fn role_of(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<Option<String>> {
+    let role = sqlx::query_scalar!(
+        "-- assignments::role_of
+         SELECT role FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(role)
+}
+
+/// Takes an assignment away; whether there was one.
+async fn delete(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<bool> {
+    let gone = sqlx::query!(
+        "-- assignments::delete
+         DELETE FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected() > 0)
 }
 
 async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assignment>> {

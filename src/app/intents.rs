@@ -12,14 +12,15 @@ use entente_core::intents::{
 use entente_core::keys::Scope;
 use entente_core::patch::Change;
 use entente_core::refusal::{Code, Refusal};
+use entente_core::suspensions::check_left_alone;
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::governance::Attempt;
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, escalations, failures, governance, graphs, idempotency, leases,
-    memory, moments, not_found, permits, seats, tasks, triggers, unknown,
+    AppError, Caller, Ctx, Outcome, channels, coordinators, escalations, failures, governance, graphs,
+    idempotency, leases, memory, moments, not_found, permits, seats, suspensions, tasks, triggers, unknown,
 };
 
 /// Creates an intent.
@@ -117,7 +118,8 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     seats::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
-    load(&mut connection, id).await?.ok_or_else(|| not_found("intent"))
+    let found = load(&mut connection, id).await?.into_iter().collect();
+    suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
 }
 
 /// Which intents to list.
@@ -145,6 +147,7 @@ pub struct Filter {
 /// The scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Intent>> {
     caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
     let rows = sqlx::query_as!(
         Row,
         "-- intents::list
@@ -171,9 +174,12 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
         i64::from(filter.limit),
         i64::from(filter.offset)
     )
-    .fetch_all(&ctx.pool)
+    .fetch_all(&mut *conn)
     .await?;
-    rows.into_iter().map(Intent::try_from).collect()
+    let found = rows.into_iter().map(Intent::try_from).collect::<Outcome<Vec<Intent>>>()?;
+    let mut found = suspensions::seen(&mut conn, ctx, found).await?;
+    found.retain(|intent| filter.status.is_none_or(|status| intent.status == status));
+    Ok(found)
 }
 
 /// Changes an intent's state, if the caller has seen its current version, and nobody else holds what it touches
@@ -197,8 +203,10 @@ pub async fn patch_state(
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
     let next = intent.patched(&change, line.now())?;
+    check_left_alone(&intent.state, &next.state)?;
     leases::guard(&mut tx, &line, &caller.agent, &change, fencing_token).await?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
@@ -229,7 +237,10 @@ pub async fn set_status(
     let seat = seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
+    let (intent, called_off) =
+        suspensions::call_off(&mut tx, ctx, &mut line, intent, status, &caller.agent).await?;
     let next = intent.moved(status, ctx.settings.strict, line.now())?;
     let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "set_status" };
     let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
@@ -246,12 +257,13 @@ pub async fn set_status(
         permits::end_of_intent(&mut tx, id).await?;
         escalations::end_of_intent(&mut tx, id).await?;
         triggers::end_of_intent(&mut tx, id).await?;
+        coordinators::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(id);
-    asked.iter().for_each(|ended| ended.announce(ctx));
+    asked.iter().chain(&called_off).for_each(|ended| ended.announce(ctx));
     Ok(next)
 }
 

@@ -32,18 +32,20 @@ use entente_core::moments::{Decider, Level, Lint, Moment, MomentState, Via, Word
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub(crate) use self::answering::answer;
 pub use self::answering::{close, resolve, view};
 pub use self::asking::{Emitted, Warning, deliberate, emit};
-pub(crate) use self::ending::end_of_intent;
+pub(crate) use self::asking::{put, superseded};
+pub(crate) use self::ending::{Ended, end_of_intent, end_of_suspension};
 pub use self::ending::{acknowledge, withdraw};
 pub use self::lists::{Filter, inbox, list, waiting};
 pub use self::rating::{Rated, rates};
 pub(crate) use self::reading::{awaited, moved};
 pub use self::reading::{changes, get, last_change, wait};
 pub use self::rows::Around;
-use self::rows::Kept;
+pub(crate) use self::rows::{Kept, load};
 pub use self::time::pass_time;
-use self::turn::{Reach, Turn};
+pub(crate) use self::turn::{Reach, Turn};
 pub use self::words::{Word, word};
 use super::Caller;
 
@@ -58,6 +60,8 @@ pub struct MomentSettings {
     pub retain: Duration,
     /// How long they are kept after the end of one of which it never says so, and after the last word of what is deliberated.
     pub unread: Duration,
+    /// Who is asked when an intent waits for a person and names none (RFC-0025).
+    pub person: Option<String>,
 }
 
 /// What was remarked about a question when it was asked: a lint, as it is kept.
@@ -155,7 +159,7 @@ impl Shown {
 }
 
 /// Who wants to answer, and by what right: the key's own principal, whatever the request says.
-fn decider(caller: &Caller) -> Decider<'_> {
+pub(crate) fn decider(caller: &Caller) -> Decider<'_> {
     let key = &caller.grant.key;
     let via = match key.label.as_deref() {
         Some(BROWSER) => Via::Web,

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, note, tick};
 use crate::app::{
-    Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, failures, federation, heartbeats, idempotency, jobs, keys, leases, memory, moments, pairs,
-    pending, people, sessions, tasks, triggers, workers,
+    Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
+    envelope_logs, envelopes, failures, federation, heartbeats, idempotency, jobs, keys, leases, memory,
+    moments, pairs, pending, people, sessions, suspensions, tasks, triggers, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -68,6 +68,10 @@ pub enum Sweep {
     Envelopes,
     /// Binding moments that lapse, go to a second person, are told of the end of their job, or have been kept long enough.
     Moments,
+    /// Questions of suspended intents that nobody answered in time.
+    Suspensions,
+    /// Coordinators that have fallen silent, or decide nothing.
+    Coordinators,
     /// One-time links that are over.
     Links,
     /// Agents that are to try an intent again.
@@ -112,6 +116,8 @@ impl Sweep {
         Self::Pairs,
         Self::Envelopes,
         Self::Moments,
+        Self::Suspensions,
+        Self::Coordinators,
         Self::Links,
         Self::Retries,
         Self::Memory,
@@ -149,6 +155,8 @@ impl Sweep {
             Self::Pairs => "pairs",
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
+            Self::Suspensions => "suspensions",
+            Self::Coordinators => "coordinators",
             Self::Links => "links",
             Self::Retries => "retries",
             Self::Memory => "memory",
@@ -171,6 +179,15 @@ impl Sweep {
             Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
             Self::Tasks | Self::Retries | Self::TriggerEvents | Self::Triggers | Self::Reports => 2,
             Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
+            Self::Messages
+            | Self::Evictions
+            | Self::Leases
+            | Self::Jobs
+            | Self::Pairs
+            | Self::Moments
+            | Self::Suspensions => 1,
+            Self::Tasks | Self::Coordinators => 2,
+            Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
             Self::Idempotency
@@ -214,6 +231,8 @@ impl Sweep {
             Self::Pairs => pairs::time_out(ctx, BATCH).await,
             Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
             Self::Moments => moments::pass_time(ctx, BATCH).await,
+            Self::Suspensions => suspensions::expire_due(ctx, BATCH).await,
+            Self::Coordinators => coordinators::pass_time(ctx, BATCH).await,
             Self::Links => people::tidy(ctx, BATCH * 10).await,
             Self::Retries => failures::retry_due(ctx, BATCH).await,
             Self::Memory => memory::expire_due(ctx, BATCH).await,

@@ -14,6 +14,7 @@ impl Reader<'_> {
         MomentSettings {
             retain: self.seconds("ENTENTE_MOMENT_RETAIN_SECONDS", 86_400, 31_536_000),
             unread: Duration::from_secs(days * 24 * 3_600),
+            person: self.text("ENTENTE_SUSPENSION_PERSON"),
         }
     }
 }

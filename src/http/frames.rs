@@ -100,6 +100,13 @@ fn is(event: &Event, kind: Kind) -> bool {
     !event.posted && event.event_type == kind.wire()
 }
 
+/// Whether an event tells of a suspension: who follows finds its particulars as the data itself (contract 11.2).
+fn is_suspension(event: &Event) -> bool {
+    [Kind::IntentSuspended, Kind::IntentResumed, Kind::IntentSuspensionExpired]
+        .into_iter()
+        .any(|kind| is(event, kind))
+}
+
 /// The reference server's names and data: the whole intent with a change of it, the assignment itself, else the event.
 fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
     if let Some(turn) = turn
@@ -107,7 +114,7 @@ fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -
     {
         return write(mark, &event.event_type, &IntentBody::new(&turn.intent, dialect));
     }
-    if is(event, Kind::AgentAssigned) {
+    if is(event, Kind::AgentAssigned) || is_suspension(event) {
         return write(mark, &event.event_type, &with_intent(event));
     }
     write(mark, &event.event_type, &EventBody::new(event, dialect))
@@ -128,6 +135,7 @@ fn sdk(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serd
         "agent_assigned" => "AGENT_ASSIGNED",
         "status_changed" => "STATUS_CHANGED",
         "lease_released" => "LEASE_RELEASED",
+        other if is_suspension(event) => other,
         other => return write(mark, other, &EventBody::new(event, dialect)),
     };
     if event.posted {

@@ -13,6 +13,7 @@ use entente_core::limits::PAGE;
 use entente_core::patch::{Change, Patch};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::seals::Seal;
+use entente_core::suspensions;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -23,7 +24,7 @@ use super::body::{Body, Query, id, if_match};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
-use crate::app::{exports, intents};
+use crate::app::{self, exports, intents};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config
@@ -283,7 +284,12 @@ async fn patch_state(
         }
     };
     let token = body.value.fencing_token;
-    let intent = intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?;
+    // The SDK suspends an intent by putting a question into its state (RFC-0025 §5).
+    let intent = if suspensions::asks(&change) {
+        app::suspensions::put(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    } else {
+        intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    };
     shown(&intent, &asker)
 }
 

@@ -35,6 +35,8 @@ use super::{api, discovery, federation, health};
         (name = "streams", description = "Hearing of it at once (server-sent events)"),
         (name = "jobs", description = "Work with authority and a budget (ARCP §7 to §9)"),
         (name = "workers", description = "Who runs jobs, and as which agents"),
+        (name = "coordinators", description = "Who leads an intent, and what it has decided (RFC-0013)"),
+        (name = "suspensions", description = "Intents that wait for a person's answer (RFC-0025)"),
         (name = "moments", description = "Questions that only a person answers (binding moments)"),
         (name = "triggers", description = "What makes intents by itself: times, events and webhooks (RFC-0017)"),
         (name = "agents", description = "The directory of agents (RFC-0016)"),

@@ -50,20 +50,10 @@ pub async fn resolve(
     if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
         return again(ctx, caller, turn, kept, &resolution).await;
     }
-    let kind = resolution.kind();
-    let answered =
-        kept.moment.resolve(&decider, digest, resolution, circumstances(&kept.around), turn.now)?;
-    kept.moment = match answered {
-        Answered::First(moment) => moment,
-        Answered::Again(_) => return turn.shown(ctx, caller, kept).await,
-    };
-    let (event, settled) = (kind_of(kind), kept.moment.resolution.as_ref());
-    let told = json!({
-        "kind": kind, "option_idx": settled.and_then(|one| one.option_idx), "resolved_by": caller.principal(),
-        "resolved_via": decider.via, "key_id": decider.key_id,
-    });
+    if !answer(ctx, caller, &mut turn, &mut kept, Some(digest), resolution).await? {
+        return turn.shown(ctx, caller, kept).await;
+    }
     let by = caller.principal();
-    turn.end(ctx, &mut kept, event, by, &told, Some(by)).await?;
     for mut other in same {
         let Some(moment) = other.moment.lose_cause("same_question_refused", turn.now) else { continue };
         other.moment = moment;
@@ -72,6 +62,34 @@ pub async fn resolve(
     }
     idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
     turn.shown(ctx, caller, kept).await
+}
+
+/// Answers a question in hand, as the person who is asked; whether that was the first answer. Without a digest, the question as
+/// it is: who answers to an intent has read it there (RFC-0025).
+pub(crate) async fn answer(
+    ctx: &Ctx,
+    caller: &Caller,
+    turn: &mut Turn,
+    kept: &mut Kept,
+    digest: Option<&str>,
+    resolution: Resolution,
+) -> Outcome<bool> {
+    let (decider, kind) = (decider(caller), resolution.kind());
+    let digest = digest.or(kept.moment.digest.as_deref()).unwrap_or_default().to_owned();
+    let answered =
+        kept.moment.resolve(&decider, &digest, resolution, circumstances(&kept.around), turn.now)?;
+    kept.moment = match answered {
+        Answered::First(moment) => moment,
+        Answered::Again(_) => return Ok(false),
+    };
+    let (event, settled) = (kind_of(kind), kept.moment.resolution.as_ref());
+    let told = json!({
+        "kind": kind, "option_idx": settled.and_then(|one| one.option_idx), "resolved_by": caller.principal(),
+        "resolved_via": decider.via, "key_id": decider.key_id,
+    });
+    let by = caller.principal();
+    turn.end(ctx, kept, event, by, &told, Some(by)).await?;
+    Ok(true)
 }
 
 fn kind_of(kind: ResolutionKind) -> Kind {

@@ -94,18 +94,34 @@ pub async fn emit(
         return repeated(&mut turn.tx, caller, done, turn.now).await;
     }
     still(&mut turn, &setting).await?;
+    let (kept, warnings) = place(ctx, &mut turn, brief, setting, None).await?;
+    let id = kept.moment.id;
+    idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: warnings.clone() }, turn.now).await?;
+    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings, repeated: false })
+}
+
+/// Puts a question before a person, under the locks of all that it reaches. `until`: when it lapses, where that is not for the
+/// asker to say (RFC-0025).
+async fn place(
+    ctx: &Ctx,
+    turn: &mut Turn,
+    brief: Brief,
+    setting: Setting,
+    until: Option<Timestamp>,
+) -> Outcome<(Kept, Vec<Warning>)> {
     // Read again: the lock of the two is held now.
     let before = match setting.ask.supersedes {
         Some(id) => turn.current(ctx, id).await?,
         None => None,
     };
-    let mut lints = judged(&mut turn, &brief, &setting.ask).await?;
+    let mut lints = judged(turn, &brief, &setting.ask).await?;
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
     let Setting { ask, addressee, second, around, .. } = setting;
     let id = MomentId::mint(turn.now, &*ctx.chance);
-    let moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
+    let mut moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
+    moment.expires_at = until.or(moment.expires_at);
     let warnings = late(&moment, &around);
     let mut kept = Kept::new(moment, lints, near_duplicate, around);
     if let Some(job) = kept.moment.job_id {
@@ -114,12 +130,34 @@ pub async fn emit(
     if let Some(mut before) = before {
         before.moment = before.moment.supersede(&kept.moment, turn.now)?;
         let next = json!({ "superseded_by": id });
-        turn.record(ctx, Kind::MomentSuperseded, &caller.agent, &before.moment, &next)?;
+        turn.record(ctx, Kind::MomentSuperseded, &kept.moment.agent_id, &before.moment, &next)?;
         turn.save(ctx, &mut before).await?;
     }
-    opened(ctx, &mut turn, &mut kept).await?;
-    idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: warnings.clone() }, turn.now).await?;
-    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings, repeated: false })
+    opened(ctx, turn, &mut kept).await?;
+    Ok((kept, warnings))
+}
+
+/// Puts the question that an intent waits with before a person (RFC-0025), within the deed that suspends the intent. What is
+/// refused has written nothing.
+pub(crate) async fn put(
+    ctx: &Ctx,
+    turn: &mut Turn,
+    ask: MomentAsk,
+    brief: &Value,
+    until: Option<Timestamp>,
+) -> Outcome<MomentId> {
+    let brief = Brief::emitted(brief)?;
+    let addressee = being(&mut turn.tx, "principal_id", &ask.principal_id).await?;
+    let second = match &ask.escalate_to {
+        Some(second) => Some(being(&mut turn.tx, "escalate_to", second).await?),
+        None => None,
+    };
+    superseded(&mut turn.tx, &ask).await?;
+    let seat = ask.intent_id;
+    let setting = Setting { ask, addressee, second, around: of_job(None), claim: None, seat };
+    still(turn, &setting).await?;
+    let (kept, _warnings) = place(ctx, turn, brief, setting, until).await?;
+    Ok(kept.moment.id)
 }
 
 /// Opens a deliberation with a person instead of a question, and says its first word: the agent's own veto, which costs
@@ -238,7 +276,7 @@ async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Bei
 }
 
 /// The moment whose place is taken.
-async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<Kept>> {
+pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<Kept>> {
     let Some(id) = ask.supersedes else { return Ok(None) };
     let found = rows::load(conn, id).await?;
     // Another agent's is as one that is not there.

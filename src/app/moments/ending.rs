@@ -104,11 +104,35 @@ pub(crate) async fn end_of_intent(
     )
     .fetch_all(&mut *conn)
     .await?;
+    withdraw_all(conn, ctx, line, actor, rows, "intent_ended").await
+}
+
+/// Withdraws the question that the line's intent waits with (RFC-0025), because somebody gave the intent another status.
+pub(crate) async fn end_of_suspension(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+    id: MomentId,
+) -> Outcome<Ended> {
+    let rows = select!("moments::of_suspension", "WHERE m.id = $1", id.uuid()).fetch_all(&mut *conn).await?;
+    withdraw_all(conn, ctx, line, actor, rows, "suspension_ended").await
+}
+
+/// Withdraws these questions of the line's intent.
+async fn withdraw_all(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+    rows: Vec<rows::Row>,
+    why: &str,
+) -> Outcome<Ended> {
     let now = line.now();
     let mut ended = Vec::new();
     for row in rows {
         let mut kept = Kept::try_from(row)?;
-        let moment = passed(&kept, now).or_else(|| kept.moment.lose_cause("intent_ended", now));
+        let moment = passed(&kept, now).or_else(|| kept.moment.lose_cause(why, now));
         if let Some(moment) = moment {
             kept.moment = moment;
             ended.push(kept);

@@ -30,7 +30,7 @@ pub struct Around {
 
 /// A moment as it is stored, with what stands beside it.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     pub moment: Moment,
     pub lints: Vec<Remark>,
     pub near_duplicate: bool,
@@ -244,7 +244,7 @@ impl TryFrom<Row> for Kept {
 }
 
 /// A moment by its id.
-pub(super) async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<Kept>> {
+pub(crate) async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<Kept>> {
     let row = select!("moments::load", "WHERE m.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Kept::try_from).transpose()
 }

@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use super::rows::{self, Kept};
 use super::{Shown, described, due_at, kind_of_end, line_of, passed, role, words};
 use crate::app::lines::Line;
-use crate::app::{AppError, Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found};
+use crate::app::{AppError, Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found, suspensions};
 use crate::feed::Touch;
 use crate::telemetry::MomentLabels;
 
@@ -33,7 +33,7 @@ fn pair_lock(agent: &str, principal: &str) -> i64 {
 
 /// Everything that a change of moments may reach: what is locked.
 #[derive(Default)]
-pub(super) struct Reach {
+pub(crate) struct Reach {
     moments: BTreeSet<MomentId>,
     lines: BTreeSet<IntentId>,
     jobs: BTreeSet<JobId>,
@@ -95,7 +95,7 @@ fn followed(moment: &Moment) -> Option<MomentId> {
 }
 
 /// A transaction in which moments change.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     pub tx: Tx,
     pub now: Timestamp,
     reached: BTreeSet<MomentId>,
@@ -105,6 +105,8 @@ pub(super) struct Turn {
     answered: BTreeMap<JobId, MomentId>,
     touches: BTreeSet<String>,
     rings: Vec<Touch>,
+    /// The answer as it was given, where that says more than the moment's words (RFC-0025).
+    pub given: Option<suspensions::Given>,
 }
 
 impl Turn {
@@ -123,7 +125,7 @@ impl Turn {
         let jobs: Vec<JobId> = jobs.into_iter().collect();
         let jobs = jobs::Waiting::take(&mut tx, &jobs, now).await?;
         let (answered, touches) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { tx, now, reached, lines: open, jobs, answered, touches, rings: Vec::new() })
+        Ok(Self { tx, now, reached, lines: open, jobs, answered, touches, rings: Vec::new(), given: None })
     }
 
     /// Takes one moment in hand. What time has done to it is written down with whatever is done now.
@@ -199,7 +201,20 @@ impl Turn {
         let job = kept.moment.job_id.filter(|_| waited);
         self.answered.extend(job.map(|job| (job, kept.moment.id)));
         self.save(ctx, kept).await?;
+        if kept.moment.intent_id.is_some() {
+            // What an intent waits with goes on with it, or without it.
+            let given = self.given.take();
+            let (tx, line) = self.parts(line_of(&kept.moment))?;
+            suspensions::moment_ended(tx, ctx, line, &kept.moment, actor, given).await?;
+        }
         self.follow_up(ctx, &kept.moment, actor, by).await
+    }
+
+    /// The transaction, and one of the lines whose lock it holds.
+    pub fn parts(&mut self, id: IntentId) -> Outcome<(&mut PgConnection, &mut Line)> {
+        let line = self.lines.get_mut(&id);
+        let line = line.ok_or_else(|| AppError::Inconsistent(format!("the line of {id} is not locked")))?;
+        Ok((&mut self.tx, line))
     }
 
     /// The objections to what a moment took the place of are settled by its end, or stand again.

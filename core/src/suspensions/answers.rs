@@ -1,0 +1,263 @@
+//! A suspension's question as a binding moment, and its answers: what a person chooses or writes, and what the asker gets for it.
+//!
+//! A moment has two to four options. Two to four choices are its options; one choice stands beside calling the question off; more
+//! are named in the findings, the first four as options, and any of them may be written. A question for words or a form has as
+//! options what is left without an answer: to go on without one, and to call it off. The answer itself is written.
+
+use serde_json::{Map, Value, json};
+
+use super::reading::check_answer;
+use super::{Asked, Fallback, ResponseType, SuspensionChoice};
+use crate::clock::{Timestamp, rfc3339};
+use crate::moments::{Resolution, ResolutionKind, Settled};
+use crate::refusal::{Code, Refusal};
+
+/// Options of a binding moment at the most (binding moment §5.6).
+const OPTIONS: usize = 4;
+/// Bytes of a member of the context that a finding shows; of a larger one it says where it is.
+const SHOWN_BYTES: usize = 1_000;
+/// Members of the context that are findings; the others are in the state.
+const SHOWN: usize = 40;
+
+/// What an answer comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The asker gets this.
+    Value(Value),
+    /// The question is called off.
+    CallOff,
+}
+
+/// An option of the moment: label, reasoning, and what it comes to.
+type Pick = (String, String, Answer);
+
+impl Asked {
+    fn picks(&self) -> Vec<Pick> {
+        let chosen = |one: &SuspensionChoice| {
+            let reasoning = if one.description.trim().is_empty() {
+                format!("The asker goes on with “{}”.", one.value)
+            } else {
+                one.description.clone()
+            };
+            (one.label.clone(), reasoning, Answer::Value(json!(one.value)))
+        };
+        let call_off = || {
+            let reasoning = "The asker hears that there will be no answer.".to_owned();
+            ("Call the question off".to_owned(), reasoning, Answer::CallOff)
+        };
+        match self.choices.as_slice() {
+            [] => {
+                let value = self.fallback_value.clone().unwrap_or(Value::Null);
+                let with = match &value {
+                    Value::Null => "The asker gets nothing for an answer.".to_owned(),
+                    value => format!("The asker goes on with {}.", shown(value)),
+                };
+                vec![("Go on without an answer".to_owned(), with, Answer::Value(value)), call_off()]
+            }
+            [one] => vec![chosen(one), call_off()],
+            many => many.iter().take(OPTIONS).map(chosen).collect(),
+        }
+    }
+
+    /// Whether an answer may be written: where not all can be chosen.
+    fn is_written(&self) -> bool {
+        self.choices.is_empty() || self.choices.len() > OPTIONS
+    }
+
+    /// Which option the asker is for: what it marks, else what it falls back on.
+    fn recommended(&self) -> (usize, bool) {
+        let within = |idx: &usize| *idx < OPTIONS;
+        let marked = self.choices.iter().position(|one| one.is_marked).filter(within);
+        let fallback = self.fallback_value.as_ref().and_then(Value::as_str);
+        let fallback =
+            self.choices.iter().position(|one| Some(one.value.as_str()) == fallback).filter(within);
+        if self.choices.is_empty() {
+            return (usize::from(self.fallback == Fallback::Fail), true);
+        }
+        marked.or(fallback).map_or((0, false), |idx| (idx, true))
+    }
+
+    /// The question as a binding moment, as JSON, and why the hatch of own words is closed, when it is.
+    #[must_use]
+    pub fn brief(&self, agent: &str, title: &str, until: Option<Timestamp>) -> (Value, Option<String>) {
+        let picks = self.picks();
+        let options: Vec<Value> = picks
+            .iter()
+            .map(|(label, reasoning, _)| json!({ "label": label, "reasoning": reasoning }))
+            .collect();
+        let (recommended_idx, is_said) = self.recommended();
+        let written = self.is_written();
+        let justification = (!written).then(|| {
+            "The asker takes one of these values and nothing else (RFC-0025, response_type choice)."
+                .to_owned()
+        });
+        let moment = json!({
+            "synopsis": format!("{agent} waits for this answer before it goes on with “{title}”."),
+            "findings": self.findings(is_said),
+            "recommendations": self.recommendations(until),
+            "offer": format!(
+                "The intent “{title}” has all that {agent} has said: its state, with this question under `_suspension`, and its log."
+            ),
+            "question": {
+                "stem": self.question,
+                "options": options,
+                "recommended_idx": recommended_idx,
+                "hatches": { "free_text": written, "dialogue": true },
+            },
+            "meta": { "decision_class": "intent.suspended" },
+        });
+        (moment, justification)
+    }
+
+    fn findings(&self, is_said: bool) -> Vec<String> {
+        let mut findings: Vec<String> = Vec::new();
+        for (name, value) in self.context.iter().take(SHOWN) {
+            let text = shown(value);
+            findings.push(if text.len() + name.len() <= SHOWN_BYTES {
+                format!("{name}: {text}")
+            } else {
+                let name =
+                    if name.len() <= SHOWN_BYTES { name.as_str() } else { "A member with a long name" };
+                format!("{name}: {} bytes, in the intent's state.", text.len())
+            });
+        }
+        if let Some(more) = self.context.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            findings.push(format!("The intent's state has {more} more facts of the asker's."));
+        }
+        if let Some(sure) = self.confidence {
+            findings.push(format!("The asker is sure of itself to {sure} (0 to 1)."));
+        }
+        if !is_said {
+            findings.push(
+                "The asker recommends none of the options; the first is marked because one has to be."
+                    .to_owned(),
+            );
+        }
+        if self.choices.len() > OPTIONS {
+            let more = self.choices.iter().skip(OPTIONS).map(|one| format!("“{}”", one.label));
+            let more: Vec<String> = more.collect();
+            findings.push(format!("Other answers, to be written: {}.", more.join(", ")));
+        }
+        if self.response_type == ResponseType::Form {
+            findings.push(
+                "The answer is a form: write it as lines of `name: value`, or as a JSON object.".to_owned(),
+            );
+        }
+        // The person is told beforehand what the words of a moment are not done with otherwise (binding moment §12).
+        findings.push(
+            "The answer is kept in the intent's state and log, where all who read the intent see it."
+                .to_owned(),
+        );
+        findings
+    }
+
+    fn recommendations(&self, until: Option<Timestamp>) -> Vec<String> {
+        let how = if self.is_written() { "Write the answer." } else { "Choose one of the options." };
+        let then = match (until, self.fallback) {
+            (None, _) => "Without an answer the intent stays suspended.".to_owned(),
+            (Some(at), Fallback::Fail) => {
+                format!("Without an answer by {} the asker hears that nobody answered.", rfc3339(at))
+            }
+            (Some(at), _) => {
+                let value = self.fallback_value.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+                format!("Without an answer by {} the asker goes on with {value}.", rfc3339(at))
+            }
+        };
+        vec![how.to_owned(), then]
+    }
+
+    /// What an answer to the moment comes to.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`] for words that are none of the choices, or no form.
+    pub fn worth(&self, settled: &Settled) -> Result<Answer, Refusal> {
+        match settled.kind {
+            ResolutionKind::Option => {
+                let idx = settled.option_idx.unwrap_or(usize::MAX);
+                let pick = self.picks().into_iter().nth(idx).map(|(.., answer)| answer);
+                // A moment's option is one that it has.
+                Ok(pick.unwrap_or(Answer::CallOff))
+            }
+            ResolutionKind::FreeText => {
+                let words = settled.answer.as_deref().unwrap_or_default();
+                self.written(words).map(Answer::Value)
+            }
+            ResolutionKind::Dialogue => Ok(Answer::CallOff),
+        }
+    }
+
+    fn written(&self, words: &str) -> Result<Value, Refusal> {
+        let words = words.trim();
+        if !self.choices.is_empty() {
+            let lower = words.to_lowercase();
+            let is = |one: &&SuspensionChoice| {
+                one.value.to_lowercase() == lower || one.label.to_lowercase() == lower
+            };
+            let found =
+                self.choices.iter().find(|one| one.value == words).or_else(|| self.choices.iter().find(is));
+            return found.map(|one| json!(one.value)).ok_or_else(|| self.no_choice("answer"));
+        }
+        if self.response_type == ResponseType::Form { form(words) } else { Ok(json!(words)) }
+    }
+
+    /// Whether a value is an answer to the question (RFC-0025 §8), and which answer to its moment.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`] with the values that there are; [`Code::TooLarge`].
+    pub fn accept(&self, value: &Value) -> Result<Resolution, Refusal> {
+        check_answer("value", value)?;
+        let is = |(.., answer): &Pick| matches!(answer, Answer::Value(one) if one == value);
+        if !self.choices.is_empty() {
+            let known = self.choices.iter().any(|one| value.as_str() == Some(&one.value));
+            if !known {
+                return Err(self.no_choice("value"));
+            }
+            if let Some(option_idx) = self.picks().iter().position(is) {
+                return Ok(Resolution::Option { option_idx });
+            }
+        }
+        let blank = value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
+        if blank {
+            let message = "`value` is missing or blank. Send the answer.";
+            return Err(Refusal::field(Code::InvalidRequest, "value", "missing", message));
+        }
+        let answer = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Ok(Resolution::FreeText { answer })
+    }
+
+    fn no_choice(&self, member: &str) -> Refusal {
+        let values: Vec<String> = self.choices.iter().map(|one| format!("`{}`", one.value)).collect();
+        let message = format!("`{member}` is none of the choices. Choose one of {}.", values.join(", "));
+        Refusal::field(Code::InvalidRequest, member, "invalid_choice", message)
+    }
+
+    /// The choice that a value is.
+    #[must_use]
+    pub fn chosen(&self, value: &Value) -> Option<&SuspensionChoice> {
+        self.choices.iter().find(|one| value.as_str() == Some(&one.value))
+    }
+}
+
+/// A value as a person reads it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A form as a person writes it: a JSON object, or lines of `name: value`.
+fn form(words: &str) -> Result<Value, Refusal> {
+    if let Ok(Value::Object(members)) = serde_json::from_str(words) {
+        crate::canonical::exact(&Value::Object(members.clone()))?;
+        return Ok(Value::Object(members));
+    }
+    let line = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        let name = name.trim();
+        (!name.is_empty()).then(|| (name.to_owned(), json!(value.trim())))
+    };
+    let lines = words.lines().filter(|line| !line.trim().is_empty());
+    let members: Option<Map<String, Value>> = lines.map(line).collect();
+    members.map(Value::Object).ok_or_else(|| {
+        let message = "This answer is a form: write it as lines of `name: value`, or as a JSON object.";
+        Refusal::field(Code::InvalidRequest, "answer", "no_form", message)
+    })
+}
