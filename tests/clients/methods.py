@@ -38,6 +38,7 @@ TESTED = {
         "deny_access_request",
     ],
     "test_tasks.py": ["create_task", "get_task", "list_tasks", "update_task"],
+    "test_memory.py": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
     "test_plans.py": ["create_plan", "get_plan", "list_plans", "update_plan"],
     "test_channels.py": ["create_channel", "list_channels", "get_channel", "close_channel"],
     "test_messages.py": ["send_message", "reply_to", "list_messages", "get_message", "mark_read", "ask"],
@@ -136,7 +137,6 @@ LATER = {
         "list_invocations",
         "invoke_tool",
     ],
-    "memory": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
     "triggers": [
         "create_trigger",
         "get_trigger",

@@ -39,6 +39,7 @@ mod leases;
 mod ledger;
 mod mailboxes;
 mod mcp;
+mod memory;
 mod messages;
 mod moments;
 mod nodes;

@@ -2,6 +2,7 @@
 //! stranger, nobody gets in. A new operation is covered without a line here.
 
 mod bodies;
+mod memory;
 mod places;
 
 use entente::http::openapi::Document;
@@ -23,6 +24,8 @@ const NOBODYS: &[&str] = &[
     // Each of a batch is answered for itself.
     "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",
+    // One's own, and what others share on intents that one can read; all else is not listed.
+    "GET /api/v1/agents/{agent_id}/memory",
     // Schemas are there to be written by, by everybody.
     "GET /api/v1/aee/conformance",
     "GET /api/v1/aee/schemas",

@@ -37,6 +37,7 @@ mod judge;
 mod keys;
 mod leases;
 mod limits;
+mod memory;
 mod merkle;
 mod messages;
 mod moments;

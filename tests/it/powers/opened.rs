@@ -14,6 +14,11 @@ pub const OPENED: &[(&str, &[&str])] = &[
             "GET /intents/{i}/acl",
             "GET /intents/{i}/access-requests",
             "GET /intents/{i}/subscribe",
+            "GET /intents/{i}/memory",
+            "GET /agents/agent.ada/memory",
+            "GET /agents/agent.ada/memory/changes",
+            "GET /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "GET /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/versions",
         ],
     ),
     (
@@ -28,6 +33,9 @@ pub const OPENED: &[(&str, &[&str])] = &[
             r#"PUT /intents/{i}/acl {"default_policy":"open"}"#,
             r#"POST /intents/{i}/acl/entries {"principal_id":"agent.x"}"#,
             "DELETE /intents/{i}/acl/entries/acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            r#"POST /memory {"key":"k","value":{}}"#,
+            r#"PATCH /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F {"pinned":true}"#,
+            "DELETE /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
         ],
     ),
     (
