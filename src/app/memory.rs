@@ -28,7 +28,7 @@ use sqlx::PgConnection;
 
 pub use ends::expire_due;
 pub(crate) use ends::{end_of_intent, end_of_tasks};
-pub use lists::Filter;
+pub use lists::{Filter, Page};
 pub use store::{Change, Version};
 
 use self::bench::Bench;
@@ -287,12 +287,12 @@ pub async fn of_intent(
     ctx: &Ctx,
     caller: &Caller,
     intent: IntentId,
-    filter: &Filter,
+    page: Page,
 ) -> Outcome<Vec<MemoryEntry>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     seats::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
-    lists::of_intent(&mut connection, intent, &caller.agent, filter, ctx.now()).await
+    lists::of_intent(&mut connection, intent, &caller.agent, page, ctx.now()).await
 }
 
 /// Opens the bench for an entry that is there: whose it is and what it is for never changes.

@@ -176,9 +176,6 @@ impl Sweep {
     /// In which beats it runs: every so many.
     fn period(self) -> u64 {
         match self {
-            Self::Messages | Self::Evictions | Self::Leases | Self::Jobs | Self::Pairs | Self::Moments => 1,
-            Self::Tasks | Self::Retries | Self::TriggerEvents | Self::Triggers | Self::Reports => 2,
-            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Messages
             | Self::Evictions
             | Self::Leases
@@ -186,8 +183,13 @@ impl Sweep {
             | Self::Pairs
             | Self::Moments
             | Self::Suspensions => 1,
-            Self::Tasks | Self::Coordinators => 2,
-            Self::Channels | Self::Access | Self::Heartbeats => 4,
+            Self::Tasks
+            | Self::Coordinators
+            | Self::Retries
+            | Self::TriggerEvents
+            | Self::Triggers
+            | Self::Reports => 2,
+            Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
             Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
             Self::Idempotency

@@ -15,7 +15,7 @@ use super::body::{Body, Query, id, if_match_maybe, if_match_of};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::{Doors, ok};
-use crate::app::memory::{self, Filter};
+use crate::app::memory::{self, Filter, Page};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config.service(create).service(get).service(change).service(remove).service(versions);
@@ -34,6 +34,10 @@ fn shown(version: i64, body: &impl Serialize) -> Reply {
 
 fn entry_of(path: &str) -> Result<MemoryId, Problem> {
     id("memory entry", path)
+}
+
+fn archived(query: &Query) -> Result<bool, Problem> {
+    Ok(query.parsed("archived", "true or false", |text| text.parse().ok())?.unwrap_or_default())
 }
 
 fn filter(query: &Query) -> Result<Filter, Problem> {
@@ -56,7 +60,7 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
             .unwrap_or_default(),
         query: words.map_or_else(|| query.parsed("query", &phrases, phrase), |words| Ok(Some(words)))?,
         task_id: query.parsed("task_id", "the id of a task", |text| text.parse().ok())?,
-        archived: query.parsed("archived", "true or false", |text| text.parse().ok())?.unwrap_or_default(),
+        archived: archived(query)?,
         limit: query.limit(LIST)?,
         offset: query.offset()?,
     })
@@ -197,10 +201,6 @@ async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 /// What was changed last comes first.
 #[utoipa::path(operation_id = "list_intent_memory", tag = "memory",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("namespace" = Option<String>, Query, description = "Only in this namespace"),
-           ("memory_type" = Option<MemoryType>, Query, description = "Only of this type"),
-           ("tags" = Option<String>, Query, description = "Only with all of these tags, divided by commas"),
-           ("task_id" = Option<String>, Query, description = "Only for this task"),
            ("archived" = Option<bool>, Query, description = "What is archived, instead of what is in force"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
            ("offset" = Option<u32>, Query, description = "Pass over this many")),
@@ -208,7 +208,8 @@ async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 #[get("/intents/{intent_id}/memory")]
 async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent: IntentId = id("intent", &path)?;
-    all(memory::of_intent(&doors.ctx, &asker.caller, intent, &filter(&query)?).await?, &asker)
+    let page = Page { archived: archived(&query)?, limit: query.limit(LIST)?, offset: query.offset()? };
+    all(memory::of_intent(&doors.ctx, &asker.caller, intent, page).await?, &asker)
 }
 
 // Every page of changes is one that the query can ask for.

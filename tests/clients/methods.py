@@ -67,6 +67,7 @@ TESTED = {
     "test_costs.py": ["record_cost", "get_costs"],
     "test_retries.py": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
     "test_discovery.py": ["discover", "get_server_config"],
+    "test_memory.py": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
 }
 
 # Methods that cannot be refused, and why.
@@ -140,6 +141,5 @@ LATER = {
         "list_invocations",
         "invoke_tool",
     ],
-    "memory": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
     "triggers": ["create_trigger", "get_trigger", "list_triggers", "update_trigger", "fire_trigger", "delete_trigger"],
 }

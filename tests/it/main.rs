@@ -45,6 +45,7 @@ mod leases;
 mod ledger;
 mod mailboxes;
 mod mcp;
+mod memory;
 mod messages;
 mod moments;
 mod nodes;

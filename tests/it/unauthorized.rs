@@ -5,6 +5,7 @@ mod bodies;
 mod federation;
 mod graphs;
 mod ledgers;
+mod memory;
 mod places;
 
 use entente::http::openapi::Document;
@@ -44,6 +45,8 @@ const NOBODYS: &[&str] = &[
     // Who is exported is there to be seen; of what goes on everybody counts its own.
     "GET /api/v1/federation/agents",
     "GET /api/v1/federation/status",
+    // One's own, and what others share on intents that one can read; all else is not listed.
+    "GET /api/v1/agents/{agent_id}/memory",
     // Schemas are there to be written by, by everybody.
     "GET /api/v1/aee/conformance",
     "GET /api/v1/aee/schemas",

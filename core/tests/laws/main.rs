@@ -42,6 +42,7 @@ mod judge;
 mod keys;
 mod leases;
 mod limits;
+mod memory;
 mod merkle;
 mod messages;
 mod moments;

@@ -3,7 +3,7 @@
 
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, TaskId};
-use entente_core::memory::{MemoryEntry, MemoryType, behind};
+use entente_core::memory::{MemoryEntry, MemoryType, range};
 use sqlx::PgConnection;
 
 use super::rows::{read, select};
@@ -34,6 +34,25 @@ pub struct Filter {
     pub offset: u32,
 }
 
+impl Filter {
+    /// Whether it leaves nothing out that is in force.
+    fn is_for_all(&self) -> bool {
+        let named = self.namespace.is_some() || self.key.is_some() || self.key_prefix.is_some();
+        !named && self.memory_type.is_none() && self.task_id.is_none()
+    }
+}
+
+/// Which part of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Page {
+    /// What is archived, instead of what is in force.
+    pub archived: bool,
+    /// How many at the most.
+    pub limit: u32,
+    /// How many of the first to pass over.
+    pub offset: u32,
+}
+
 /// Whose entries are looked at, and by whom.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look<'a> {
@@ -46,15 +65,17 @@ pub(super) struct Look<'a> {
 }
 
 /// An agent's entries that the viewer may see: what was changed last first, or what fits best.
+///
+/// Every query is planned once, for whatever it may be asked: what may be left out is a range of all there is, or a filter of
+/// the rows of one agent, of which there are no more than can be sorted.
 pub(super) async fn of_agent(
     conn: &mut PgConnection,
     look: Look<'_>,
     filter: &Filter,
     now: Timestamp,
 ) -> Outcome<Vec<MemoryEntry>> {
-    // A key is a range of one, a prefix one that ends where no key begins so any more.
-    let low = filter.key.as_deref().or(filter.key_prefix.as_deref());
-    let high = filter.key_prefix.as_deref().filter(|_| filter.key.is_none()).and_then(behind);
+    let (from, to) = range(filter.namespace.as_deref(), None);
+    let (low, high) = range(filter.key.as_deref(), filter.key_prefix.as_deref());
     let memory_type = filter.memory_type.map(MemoryType::as_str);
     let task = filter.task_id.map(TaskId::uuid);
     let (limit, offset) = (i64::from(filter.limit), i64::from(filter.offset));
@@ -62,8 +83,7 @@ pub(super) async fn of_agent(
         ($name:literal, $rest:literal $(, $argument:expr)*) => {
             select!(
                 $name,
-                "m WHERE agent_id = $1 AND ($2::text IS NULL OR namespace = $2) AND ($3::text IS NULL OR key = $3)
-               AND ($4::text IS NULL OR key >= $4) AND ($5::text IS NULL OR key < $5)
+                "m WHERE agent_id = $1 AND namespace >= $2 AND namespace < $3 AND key >= $4 AND key < $5
                AND ($6::text IS NULL OR memory_type = $6) AND ($7::uuid IS NULL OR task_id = $7)
                AND (expires_at IS NULL OR expires_at > $8)
                AND ($9 OR (intent_id IS NOT NULL AND sensitivity IS DISTINCT FROM 'restricted' AND EXISTS (
@@ -72,8 +92,8 @@ pub(super) async fn of_agent(
                         SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $10
                         AND (e.expires_at IS NULL OR e.expires_at > $8))))))" + $rest,
                 look.owner,
-                filter.namespace,
-                filter.key,
+                from,
+                to,
                 low,
                 high,
                 memory_type,
@@ -113,9 +133,22 @@ pub(super) async fn of_agent(
             "memory::archived",
             " AND archived_at IS NOT NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
         )
+    } else if look.own && filter.is_for_all() {
+        // What is asked most often reads no more than it shows.
+        select!(
+            "memory::page",
+            "WHERE agent_id = $1 AND archived_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+             ORDER BY updated_at DESC, id DESC LIMIT $3 OFFSET $4",
+            look.owner,
+            now,
+            limit,
+            offset
+        )
+        .fetch_all(conn)
+        .await?
     } else {
         seen!(
-            "memory::page",
+            "memory::keyed",
             " AND archived_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
         )
     };
@@ -127,26 +160,20 @@ pub(super) async fn of_intent(
     conn: &mut PgConnection,
     intent: IntentId,
     viewer: &str,
-    filter: &Filter,
+    page: Page,
     now: Timestamp,
 ) -> Outcome<Vec<MemoryEntry>> {
     let rows = select!(
         "memory::of_intent",
         "WHERE intent_id = $1 AND (sensitivity IS DISTINCT FROM 'restricted' OR agent_id = $2)
            AND (expires_at IS NULL OR expires_at > $3) AND (archived_at IS NOT NULL) = $4
-           AND ($5::text IS NULL OR namespace = $5) AND ($6::text IS NULL OR memory_type = $6)
-           AND ($7::uuid IS NULL OR task_id = $7) AND tags @> $8
-         ORDER BY updated_at DESC, id DESC LIMIT $9 OFFSET $10",
+         ORDER BY updated_at DESC, id DESC LIMIT $5 OFFSET $6",
         intent.uuid(),
         viewer,
         now,
-        filter.archived,
-        filter.namespace,
-        filter.memory_type.map(MemoryType::as_str),
-        filter.task_id.map(TaskId::uuid),
-        &filter.tags,
-        i64::from(filter.limit),
-        i64::from(filter.offset)
+        page.archived,
+        i64::from(page.limit),
+        i64::from(page.offset)
     );
     read(rows.fetch_all(conn).await?)
 }

@@ -1,6 +1,6 @@
 //! The rows of memory entries. Table `memory_entries`.
 
-use entente_core::clock::Timestamp;
+use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::ids::{IntentId, MemoryId, TaskId};
 use entente_core::limits::{MEMORY_ARCHIVE_SECONDS, MEMORY_EVICTIONS};
 use entente_core::memory::room::{Candidate, Used};
@@ -307,25 +307,41 @@ pub(super) async fn archive(
     tasks: Option<&[TaskId]>,
     now: Timestamp,
 ) -> Outcome<Vec<(Option<TaskId>, i64)>> {
-    let tasks: Option<Vec<Uuid>> = tasks.map(|tasks| tasks.iter().map(|id| id.uuid()).collect());
-    let until = entente_core::clock::plus_seconds(now, MEMORY_ARCHIVE_SECONDS);
-    let rows = sqlx::query!(
-        r#"-- memory::archive
-         WITH over AS (
-             UPDATE memory_entries e SET archived_at = $3, expires_at = least(e.expires_at, CASE
-                    WHEN (SELECT t.memory_policy::jsonb ->> 'archive_on_completion' FROM tasks t WHERE t.id = e.task_id)
-                         = 'false' THEN $3 ELSE $4 END)
-             WHERE e.intent_id = $1 AND ($2::uuid[] IS NULL OR e.task_id = ANY($2)) AND e.memory_type = 'working'
-               AND e.archived_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > $3)
-             RETURNING e.task_id, e.sensitivity)
-         SELECT task_id, count(*) AS "entries!" FROM over WHERE sensitivity IS DISTINCT FROM 'restricted'
-         GROUP BY task_id ORDER BY task_id"#,
-        intent.uuid(),
-        tasks.as_deref(),
-        now,
-        until
-    )
-    .fetch_all(conn)
-    .await?;
+    let until = plus_seconds(now, MEMORY_ARCHIVE_SECONDS);
+    macro_rules! archive {
+        ($name:literal, $rest:literal $(, $argument:expr)*) => {
+            sqlx::query_as!(
+                Archived,
+                "-- " + $name + r#"
+                 WITH over AS (
+                     UPDATE memory_entries e SET archived_at = $2, expires_at = least(e.expires_at, CASE
+                            WHEN (SELECT t.memory_policy::jsonb ->> 'archive_on_completion' FROM tasks t
+                                  WHERE t.id = e.task_id) = 'false' THEN $2 ELSE $3 END)
+                     WHERE e.intent_id = $1 AND e.memory_type = 'working' AND e.archived_at IS NULL
+                       AND (e.expires_at IS NULL OR e.expires_at > $2)"# + $rest + r#"
+                     RETURNING e.task_id, e.sensitivity)
+                 SELECT task_id, count(*) AS "entries!" FROM over WHERE sensitivity IS DISTINCT FROM 'restricted'
+                 GROUP BY task_id ORDER BY task_id"#,
+                intent.uuid(),
+                now,
+                until
+                $(, $argument)*
+            )
+            .fetch_all(conn)
+            .await?
+        };
+    }
+    let rows = match tasks {
+        None => archive!("memory::archive_of_intent", ""),
+        Some(tasks) => {
+            let tasks: Vec<Uuid> = tasks.iter().map(|id| id.uuid()).collect();
+            archive!("memory::archive_of_tasks", " AND e.task_id = ANY($4)", &tasks)
+        }
+    };
     Ok(rows.into_iter().map(|row| (row.task_id.map(TaskId::from), row.entries)).collect())
+}
+
+struct Archived {
+    task_id: Option<Uuid>,
+    entries: i64,
 }

@@ -125,3 +125,67 @@ async fn who_waits_is_answered_when_the_server_stops() {
     assert!(server.ended().await.success());
     assert!(began.elapsed() < Duration::from_secs(5), "stopping took {:?}", began.elapsed());
 }
+
+/// Sends a request on a connection that stays open.
+async fn ask(connection: &mut TcpStream, path: &str) {
+    let request = format!("GET /api/v1{path} HTTP/1.1\r\nhost: entente\r\nx-api-key: {KEY}\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+}
+
+/// All that comes until the other end closes.
+async fn rest(connection: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    connection.read_to_end(&mut text).await.expect("the connection is closed, not reset");
+    String::from_utf8(text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_got_in_is_answered_though_the_server_stops() {
+    let url = Cluster::get().url(&Cluster::get().fresh_database().await);
+    let place = Place::new("drain");
+    let launch = Launch::shared(&place, &url);
+    for round in 0..3 {
+        let (mut server, _) = launch.start().await;
+        server.client(KEY).get("/intents").await.ok();
+        // While it does not run the system connects them; each has sent its request, and nobody has accepted it.
+        server.pause(true);
+        let mut waiting = Vec::new();
+        for _ in 0..200 {
+            let mut connection = TcpStream::connect(server.address).await.unwrap();
+            ask(&mut connection, "/principals/me").await;
+            waiting.push(connection);
+        }
+        server.terminate();
+        server.pause(false);
+        for (number, connection) in waiting.iter_mut().enumerate() {
+            let answer = rest(connection).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 200"),
+                "{number} in round {round} got {answer:?}:\n{}",
+                place.log()
+            );
+        }
+        assert!(server.ended().await.success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_took_long_is_not_taken_for_silence() {
+    let url = Cluster::get().url(&Cluster::get().fresh_database().await);
+    let place = Place::new("drain");
+    let (mut server, _) = Launch::shared(&place, &url).start().await;
+    let (_, channel) = talk(&server.client(KEY), json!({})).await;
+    let mut connection = TcpStream::connect(server.address).await.unwrap();
+    ask(&mut connection, &format!("/channels/{channel}/messages?since=cur_5&wait=1")).await;
+    let mut head = [0; 4096];
+    let read = connection.read(&mut head).await.unwrap();
+    assert!(head[..read].starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&head[..read]));
+    // It has just been answered, and does not know that the server stops: what it asks next is answered too.
+    server.terminate();
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    ask(&mut connection, "/principals/me").await;
+    let answer = rest(&mut connection).await;
+    assert!(answer.contains("HTTP/1.1 200"), "{answer:?}:\n{}", place.log());
+    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    assert!(server.ended().await.success());
+}

@@ -34,6 +34,11 @@ pub const OPENED: &[(&str, &[&str])] = &[
             "GET /portfolios/folio_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/intents",
             "GET /portfolios/folio_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/subscribe",
             "GET /subscribe/portfolios/folio_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "GET /intents/{i}/memory",
+            "GET /agents/agent.ada/memory",
+            "GET /agents/agent.ada/memory/changes",
+            "GET /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "GET /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/versions",
         ],
     ),
     (
@@ -61,6 +66,9 @@ pub const OPENED: &[(&str, &[&str])] = &[
             r#"POST /intents/{i}/costs {"cost_type":"t","amount":1,"unit":"u"}"#,
             "PUT /intents/{i}/retry-policy {}",
             "POST /intents/{i}/failures {}",
+            r#"POST /memory {"key":"k","value":{}}"#,
+            r#"PATCH /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F {"pinned":true}"#,
+            "DELETE /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
         ],
     ),
     (
