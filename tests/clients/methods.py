@@ -60,6 +60,14 @@ TESTED = {
     "test_checkpoints.py": ["list_checkpoints", "get_checkpoint", "get_merkle_proof", "verify_consistency"],
     "test_subscriptions.py": ["subscribe", "get_subscriptions", "unsubscribe"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
+    "test_triggers.py": [
+        "create_trigger",
+        "get_trigger",
+        "list_triggers",
+        "update_trigger",
+        "fire_trigger",
+        "delete_trigger",
+    ],
     "test_errors.py": ["close"],
 }
 
@@ -137,14 +145,6 @@ LATER = {
         "invoke_tool",
     ],
     "memory": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
-    "triggers": [
-        "create_trigger",
-        "get_trigger",
-        "list_triggers",
-        "update_trigger",
-        "fire_trigger",
-        "delete_trigger",
-    ],
     "federation": [
         "federation_status",
         "list_federated_agents",

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod places;
+mod triggers;
 
 use entente::http::openapi::Document;
 
@@ -12,7 +13,17 @@ use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
 
 /// Operations that say nothing about anybody and need no key. At `/arcp` the first frame has it (`arcp_sessions.rs`).
-const OPEN: &[&str] = &["/healthz", "/health", "/readyz", "/metrics", "/api/v1/server/keys", "/arcp"];
+const OPEN: &[&str] = &[
+    "/healthz",
+    "/health",
+    "/readyz",
+    "/metrics",
+    "/api/v1/server/keys",
+    "/arcp",
+    // Who sends webhooks has no key and shows that it knows a trigger's secret (`triggers/hooks.rs`).
+    "/api/v1/hooks/{trigger_id}",
+    "/api/v1/hooks/{trigger_id}/{token}",
+];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
 /// stranger's sweep leaves them out.
@@ -70,6 +81,9 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/moments/inbox",
     "GET /api/v1/moments/rates",
     "GET /api/v1/moments/stream",
+    // One's own; those of others are not listed.
+    "GET /api/v1/triggers",
+    "POST /api/v1/triggers",
     // Whoever is an agent may ask a person.
     "POST /api/v1/moments",
     "POST /api/v1/moments/deliberations",

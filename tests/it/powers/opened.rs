@@ -14,6 +14,10 @@ pub const OPENED: &[(&str, &[&str])] = &[
             "GET /intents/{i}/acl",
             "GET /intents/{i}/access-requests",
             "GET /intents/{i}/subscribe",
+            "GET /triggers",
+            "GET /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "GET /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/history",
+            "GET /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/firings",
         ],
     ),
     (
@@ -28,6 +32,11 @@ pub const OPENED: &[(&str, &[&str])] = &[
             r#"PUT /intents/{i}/acl {"default_policy":"open"}"#,
             r#"POST /intents/{i}/acl/entries {"principal_id":"agent.x"}"#,
             "DELETE /intents/{i}/acl/entries/acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            r#"POST /triggers {"name":"n","type":"schedule"}"#,
+            r#"PATCH /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F {"enabled":false}"#,
+            "POST /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/fire {}",
+            "POST /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/secret {}",
+            "DELETE /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
         ],
     ),
     (
