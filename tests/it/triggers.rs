@@ -36,7 +36,7 @@ pub async fn did(client: &Client, trigger: &Value) -> Vec<(String, String, Value
     told.map(|one| (word(one, "cause"), word(one, "status"), one["reason"].clone())).collect()
 }
 
-/// The intents that there are, the oldest first.
+/// The intents that there are, the oldest first; those of one instant in no order.
 pub async fn intents(client: &Client) -> Vec<Value> {
     let mut found = client.get("/intents?limit=1000").await.ok()["intents"].as_array().unwrap().clone();
     found.reverse();
@@ -102,12 +102,14 @@ async fn fired_by_hand_it_makes_its_intent() {
     let mark = &intent["state"]["trigger"];
     assert_eq!((&mark["trigger_id"], &mark["tags"]), (&made["trigger_id"], &json!(["auto"])));
     let agents = ada.get(&format!("/intents/{id}/agents")).await.ok();
-    let agents: Vec<(&Value, &Value)> =
-        agents.as_array().unwrap().iter().map(|one| (&one["agent_id"], &one["role"])).collect();
-    assert_eq!(
-        agents,
-        [(&json!("agent.bob"), &json!("worker")), (&json!("agent.boss"), &json!("coordinator"))]
-    );
+    let mut agents: Vec<(&str, &str)> = agents
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["agent_id"].as_str().unwrap(), one["role"].as_str().unwrap()))
+        .collect();
+    agents.sort_unstable();
+    assert_eq!(agents, [("agent.bob", "worker"), ("agent.boss", "coordinator")]);
     // Whose doing it is stands in the log, for good (RFC-0017 §5.2).
     let log = ada.get(&format!("/intents/{id}/events?event_type=intent_created")).await.ok();
     let lineage = &log[0]["payload"]["lineage"];

@@ -61,9 +61,10 @@ async fn it_fires_for_each_event_once() {
     }
     hear(&world).await;
     hear(&world).await;
-    let found = intents(&ada).await;
-    let titles: Vec<&str> = found.iter().skip(1).map(|one| one["title"].as_str().unwrap()).collect();
-    assert_eq!(titles, ["Look at 1", "Look at 3"], "what was there before is not heard");
+    let mut found = intents(&ada).await;
+    found.sort_by_key(|one| one["title"].as_str().unwrap().to_owned());
+    let titles: Vec<&str> = found.iter().map(|one| one["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Look at 1", "Look at 3", "talk"], "what was there before is not heard");
     assert_eq!((&found[1]["state"]["from"], &found[1]["state"]["who"]), (&json!(early), &json!("agent.ada")));
     assert_eq!(now(&ada, &made).await["fire_count"], 2);
     // Switched off it hears nothing, and when it is on again it does not catch up.
@@ -73,7 +74,7 @@ async fn it_fires_for_each_event_once() {
     ada.seen(&json!(2)).patch(&path(&made), json!({ "enabled": true })).await.ok();
     note(&ada, &early, json!({ "level": "high", "n": 5 })).await;
     hear(&world).await;
-    assert_eq!(intents(&ada).await.last().unwrap()["title"], "Look at 5");
+    assert_eq!(intents(&ada).await.iter().filter(|one| one["title"] == "Look at 5").count(), 1);
     assert_eq!(now(&ada, &made).await["fire_count"], 3);
     end(world).await;
 }
@@ -103,6 +104,8 @@ async fn a_crash_loses_and_doubles_nothing() {
 async fn of_two_servers_one_hears() {
     let a = World::start().await;
     let b = World::on(Setup::default(), a.database.clone()).await;
+    // Both have the same chance: what they make at one instant would have one name.
+    b.clock.advance(1);
     let ada = a.agent("agent.ada").await;
     let talk = intent(&ada, "talk").await;
     let made = trigger(&ada, "event", on("note", json!({}))).await;
@@ -129,7 +132,7 @@ async fn what_its_owner_may_not_read_it_does_not_hear() {
     note(&ada, &closed, json!({})).await;
     hear(&world).await;
     assert_eq!(now(&ada, &own).await["fire_count"], 1);
-    assert_eq!(did(&eve, &hers).await, [], "not even that there was something");
+    assert!(did(&eve, &hers).await.is_empty(), "not even that there was something");
     // Of the house's log, what is about oneself; an admin's key would hear all of it.
     let quiet = trigger(&eve, "event", on("agent.registered", json!({}))).await;
     ada.post("/agents/register", json!({ "agent_id": "agent.ada" })).await.ok();
@@ -169,7 +172,8 @@ async fn what_is_brought_about_ends() {
         hear(&world).await;
     }
     // One by somebody, three by the trigger, each the doing of one more.
-    let found = intents(&ada).await;
+    let mut found = intents(&ada).await;
+    found.sort_by_key(|one| one["state"]["trigger"]["trigger_depth"].as_i64());
     assert_eq!(found.len(), 4);
     let depths: Vec<&Value> =
         found.iter().skip(1).map(|one| &one["state"]["trigger"]["trigger_depth"]).collect();
