@@ -50,6 +50,8 @@ CREATE INDEX triggers_removed ON triggers (removed_at) WHERE removed_at IS NOT N
 -- twice by two servers, or for the same delivery.
 CREATE TABLE trigger_firings (
     id          uuid PRIMARY KEY,
+    -- The order in which they were written down: several can be of one instant.
+    number      bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     trigger_id  uuid NOT NULL,
     cause       text NOT NULL CHECK (cause IN ('due', 'event', 'webhook', 'hand')),
     -- The time in microseconds, the event, the delivery.
@@ -74,9 +76,9 @@ CREATE TABLE trigger_firings (
     CONSTRAINT trigger_firings_once UNIQUE (trigger_id, cause, cause_key)
 );
 
-CREATE INDEX trigger_firings_log ON trigger_firings (trigger_id, id);
-CREATE INDEX trigger_firings_open ON trigger_firings (id) WHERE status IN ('heard', 'waiting');
-CREATE INDEX trigger_firings_waiting ON trigger_firings (trigger_id) WHERE status IN ('heard', 'waiting');
+CREATE INDEX trigger_firings_log ON trigger_firings (trigger_id, number);
+CREATE INDEX trigger_firings_open ON trigger_firings (number) WHERE status IN ('heard', 'waiting');
+CREATE INDEX trigger_firings_waiting ON trigger_firings (trigger_id, status) WHERE status IN ('heard', 'waiting');
 CREATE INDEX trigger_firings_recent ON trigger_firings (trigger_id, created_at);
 CREATE INDEX trigger_firings_by_age ON trigger_firings (created_at) WHERE status NOT IN ('heard', 'waiting');
 

@@ -1,13 +1,16 @@
 //! Triggers (RFC-0017): standing declarations that make intents when a condition is met. What a trigger is, how it begins
-//! and changes, and whether it makes an intent when it is due. When that is, is `triggers/schedule.rs`; what it listens to
-//! `triggers/filter.rs`; what it is sent `triggers/hooks.rs`; what it makes `triggers/making.rs`.
+//! and changes. When it is due is `triggers/schedule.rs`; what it listens to `triggers/filter.rs`; what it is sent
+//! `triggers/hooks.rs`; what it makes `triggers/making.rs`; how it goes on `triggers/course.rs`.
 
+pub mod course;
 pub mod cron;
 pub mod filter;
 pub mod hooks;
+pub mod lineage;
 pub mod making;
 pub mod schedule;
 pub mod template;
+mod words;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,118 +19,15 @@ use self::hooks::Verify;
 use self::making::IntentTemplate;
 use self::schedule::{Missed, Schedule};
 use crate::clock::Timestamp;
-use crate::ids::{IntentId, TriggerId};
-use crate::limits::{
-    DURATION_SECONDS, METADATA_BYTES, TITLE_BYTES, TRIGGER_DEPTH, TRIGGER_FAILURES,
-    TRIGGER_FIRINGS_PER_MINUTE, TRIGGER_MAX_FIRES,
-};
+use crate::ids::TriggerId;
+use crate::limits::{DURATION_SECONDS, METADATA_BYTES, TITLE_BYTES, TRIGGER_DEPTH, TRIGGER_MAX_FIRES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 use crate::tasks::check_size;
 
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident: $($(#[$each:meta])* $variant:ident = $word:literal),+ $(,)?) => {
-        $(#[$doc])*
-        pub enum $name { $($(#[$each])* #[serde(rename = $word)] $variant,)+ }
-
-        impl $name {
-            /// Every one.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The word that it is written as.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-
-            /// Reads one; `None` when there is no such word.
-            #[must_use]
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.as_str() == text)
-            }
-        }
-    };
-}
-
-words! {
-    /// What a trigger waits for. One that says nothing of it in its condition is only fired by hand.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-    #[schema(as = TriggerType)]
-    TriggerKind:
-    /// A time.
-    Schedule = "schedule",
-    /// Something that is recorded.
-    Event = "event",
-    /// A request from outside.
-    Webhook = "webhook",
-}
-
-words! {
-    /// What it does while an intent of the same type is still open (RFC-0017 §6).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-    #[schema(as = TriggerDeduplication)]
-    Deduplication:
-    /// It makes another one.
-    #[default]
-    Allow = "allow",
-    /// It makes none.
-    Skip = "skip",
-    /// It makes one when the other is over; one firing waits at the most.
-    Queue = "queue",
-}
-
-words! {
-    /// Why the server switched a trigger off.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-    #[schema(as = TriggerDisabledReason)]
-    DisabledReason:
-    /// Its one time has come.
-    Done = "done",
-    /// It has made as many intents as it was to.
-    MaxFires = "max_fires",
-    /// It failed too many times in a row.
-    Failing = "failing",
-    /// No key by which it acts is in force any more, or may do what it takes.
-    Powers = "powers",
-}
-
-words! {
-    /// Why a trigger was due and made no intent.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-    #[schema(as = TriggerSkipReason)]
-    SkipReason:
-    /// An intent of the type is still open, and it is not to make a second one.
-    Deduplicated = "deduplicated",
-    /// One firing waits already.
-    QueueFull = "queue_full",
-    /// It fired too short a while ago.
-    Cooldown = "cooldown",
-    /// It was due too often within a minute.
-    Rate = "rate",
-    /// What it was due for is the doing of too many triggers in a row.
-    CascadeLimit = "cascade_limit",
-    /// Its owner may not read what it was due for (any more).
-    NotVisible = "not_visible",
-    /// Nobody looked when it was due.
-    Missed = "missed",
-    /// It was switched off before it could fire.
-    Disabled = "disabled",
-}
-
-words! {
-    /// What a trigger was fired by.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-    #[schema(as = TriggerCause)]
-    Cause:
-    /// A time that had come.
-    Due = "due",
-    /// An event.
-    Event = "event",
-    /// A delivery.
-    Webhook = "webhook",
-    /// Somebody.
-    Hand = "hand",
-}
+pub use course::{Circumstances, Verdict};
+pub use lineage::{Lineage, source};
+pub use words::{Cause, Deduplication, DisabledReason, SkipReason, TriggerKind};
 
 /// What a trigger waits for. Only what belongs to its kind means anything; the rest is kept as given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -244,30 +144,6 @@ impl TriggerAsk {
             && self.max_fires.is_none()
             && self.max_depth.is_none()
     }
-}
-
-/// What a trigger's firing is judged by, besides the trigger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Circumstances {
-    /// The time.
-    pub now: Timestamp,
-    /// An intent of the same type is open.
-    pub open: bool,
-    /// Another firing of it waits for that.
-    pub waiting: bool,
-    /// How many triggers' doing the intent would be.
-    pub depth: u32,
-}
-
-/// What becomes of a firing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// An intent is made.
-    Fire,
-    /// None is made.
-    Skip(SkipReason),
-    /// It waits until the open one is over.
-    Wait,
 }
 
 impl Trigger {
@@ -417,109 +293,4 @@ impl Trigger {
         let word = self.template.as_ref().map(|template| template.r#type.as_str());
         word.filter(|word| !word.is_empty()).map_or_else(|| self.id.to_string(), str::to_owned)
     }
-
-    /// Whether it makes an intent now. By hand it is not asked to rest (RFC-0017 §8.3).
-    #[must_use]
-    pub fn judge(&self, cause: Cause, c: Circumstances) -> Verdict {
-        if c.depth > self.max_depth {
-            return Verdict::Skip(SkipReason::CascadeLimit);
-        }
-        let rests = |seconds: u32, last: Timestamp| c.now < crate::clock::plus_seconds(last, seconds);
-        let resting = self.cooldown_seconds.zip(self.last_fired_at).is_some_and(|(s, last)| rests(s, last));
-        if cause != Cause::Hand && resting {
-            return Verdict::Skip(SkipReason::Cooldown);
-        }
-        match self.deduplication {
-            Deduplication::Skip if c.open => Verdict::Skip(SkipReason::Deduplicated),
-            Deduplication::Queue if c.open && c.waiting => Verdict::Skip(SkipReason::QueueFull),
-            Deduplication::Queue if c.open => Verdict::Wait,
-            _ => Verdict::Fire,
-        }
-    }
-
-    /// The trigger after it made an intent.
-    #[must_use]
-    pub fn fired(&self, now: Timestamp) -> Self {
-        let mut next =
-            Self { fire_count: self.fire_count + 1, failures: 0, last_fired_at: Some(now), ..self.clone() };
-        if self.max_fires.is_some_and(|most| next.fire_count >= most) {
-            next = next.disabled(DisabledReason::MaxFires, now);
-        }
-        next
-    }
-
-    /// The trigger after it could make none. What somebody did by hand does not count against it.
-    #[must_use]
-    pub fn failed(&self, cause: Cause, now: Timestamp) -> Self {
-        if cause == Cause::Hand {
-            return self.clone();
-        }
-        let next = Self { failures: self.failures + 1, ..self.clone() };
-        if next.failures >= TRIGGER_FAILURES { next.disabled(DisabledReason::Failing, now) } else { next }
-    }
-
-    /// The trigger, switched off.
-    #[must_use]
-    pub fn disabled(&self, reason: DisabledReason, now: Timestamp) -> Self {
-        Self {
-            enabled: false,
-            disabled_reason: Some(reason),
-            next_due: None,
-            version: self.version + 1,
-            updated_at: now,
-            ..self.clone()
-        }
-    }
-
-    /// How many of `heard` events it may still fire for, when it was due `recent` times within the last minute.
-    #[must_use]
-    pub fn room(recent: i64) -> usize {
-        usize::try_from(i64::from(TRIGGER_FIRINGS_PER_MINUTE) - recent).unwrap_or(0)
-    }
-}
-
-/// Whose doing an intent is: the triggers in a row that led to it, the last one its own (RFC-0017 §5.2).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lineage {
-    /// The triggers.
-    pub chain: Vec<TriggerId>,
-}
-
-impl Lineage {
-    /// The lineage of what a trigger makes because of something with this one.
-    #[must_use]
-    pub fn with(&self, trigger: TriggerId) -> Self {
-        let mut chain = self.chain.clone();
-        chain.push(trigger);
-        Self { chain }
-    }
-
-    /// How many triggers that is.
-    #[must_use]
-    pub fn depth(&self) -> u32 {
-        u32::try_from(self.chain.len()).unwrap_or(u32::MAX)
-    }
-
-    /// As it stands in the log and in the intent's state.
-    #[must_use]
-    pub fn shown(&self, trigger: &Trigger) -> Map<String, Value> {
-        let lineage = serde_json::json!({
-            "created_by": "trigger", "trigger_id": trigger.id, "trigger_type": trigger.kind,
-            "trigger_depth": self.depth(), "trigger_chain": self.chain,
-        });
-        match lineage {
-            Value::Object(members) => members,
-            _ => Map::new(),
-        }
-    }
-}
-
-/// The intent that an event is to be traced back by: of a firing, the intent that was made.
-#[must_use]
-pub fn source(event: &crate::events::Event) -> Option<IntentId> {
-    let fired = !event.posted && event.event_type == crate::events::Kind::TriggerFired.wire();
-    if fired {
-        return event.payload.get("intent_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-    }
-    (event.intent_id != IntentId::HOUSE).then_some(event.intent_id)
 }

@@ -4,6 +4,7 @@
 
 mod firings;
 mod hearing;
+mod made;
 mod receiving;
 mod rows;
 mod time;
@@ -29,7 +30,7 @@ pub use hearing::hear;
 pub use receiving::{Received, Taken, receive};
 pub use time::{pass_time, tidy};
 
-pub(crate) use firings::end_of_intent;
+pub(crate) use made::end_of_intent;
 use rows::Stored;
 use turn::Turn;
 

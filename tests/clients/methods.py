@@ -68,6 +68,14 @@ TESTED = {
     "test_retries.py": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
     "test_discovery.py": ["discover", "get_server_config"],
     "test_memory.py": ["create_memory", "get_memory", "list_memory", "update_memory", "delete_memory"],
+    "test_triggers.py": [
+        "create_trigger",
+        "get_trigger",
+        "list_triggers",
+        "update_trigger",
+        "fire_trigger",
+        "delete_trigger",
+    ],
 }
 
 # Methods that cannot be refused, and why.
@@ -141,5 +149,4 @@ LATER = {
         "list_invocations",
         "invoke_tool",
     ],
-    "triggers": ["create_trigger", "get_trigger", "list_triggers", "update_trigger", "fire_trigger", "delete_trigger"],
 }

@@ -76,6 +76,7 @@ mod sweeps;
 mod tampering;
 mod tasks;
 mod traces;
+mod triggers;
 mod unauthorized;
 mod webhooks;
 mod worker;

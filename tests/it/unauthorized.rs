@@ -7,6 +7,7 @@ mod graphs;
 mod ledgers;
 mod memory;
 mod places;
+mod triggers;
 
 use entente::http::openapi::Document;
 
@@ -31,6 +32,9 @@ const OPEN: &[&str] = &[
     "/.well-known/openintent.json",
     "/.well-known/openintent-compat.json",
     "/api/v1/server/config",
+    // Who sends webhooks has no key and shows that it knows a trigger's secret (`triggers/hooks.rs`).
+    "/api/v1/hooks/{trigger_id}",
+    "/api/v1/hooks/{trigger_id}/{token}",
 ];
 
 /// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
@@ -96,6 +100,9 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/moments/inbox",
     "GET /api/v1/moments/rates",
     "GET /api/v1/moments/stream",
+    // One's own; those of others are not listed.
+    "GET /api/v1/triggers",
+    "POST /api/v1/triggers",
     // Whoever is an agent may ask a person.
     "POST /api/v1/moments",
     "POST /api/v1/moments/deliberations",

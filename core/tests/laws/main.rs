@@ -65,5 +65,6 @@ mod signing;
 mod slips;
 mod tasks;
 mod traces;
+mod triggers;
 mod waits;
 mod webhooks;

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use super::firings::{self, Firing, FiringStatus};
+use super::made;
 use super::rows::{self, Stored};
 use super::told;
 use crate::app::lines::Line;
@@ -206,14 +207,14 @@ impl Turn {
                 return Ok(End::Skipped(SkipReason::NotVisible, None));
             }
             if let Some(intent) = source(&event) {
-                before = firings::lineage(&mut self.tx, intent).await?;
+                before = made::lineage(&mut self.tx, intent).await?;
             }
             brought.insert("event".to_owned(), Value::Object(filter::members(&event)));
         }
         let lineage = before.with(trigger.id);
         let circumstances = Circumstances {
             now,
-            open: firings::is_open(&mut self.tx, trigger).await?,
+            open: made::is_open(&mut self.tx, trigger).await?,
             waiting: firings::waits(&mut self.tx, trigger.id, firing.id).await?,
             depth: lineage.depth(),
         };
@@ -245,7 +246,7 @@ impl Turn {
         for one in &made.assignments {
             assignments::put(&mut self.tx, ctx, &mut line, agent, &one.agent_id, &one.role).await?;
         }
-        firings::note_intent(&mut self.tx, trigger, intent.id, &lineage).await?;
+        made::insert(&mut self.tx, trigger, intent.id, &lineage).await?;
         line.save(&mut self.tx).await?;
         self.made = Some(line);
         Ok(End::Made(intent.id, lineage))

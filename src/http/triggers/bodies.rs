@@ -88,7 +88,6 @@ impl ConditionBody {
 /// As [`ConditionBody`], as a client says it.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewTriggerCondition)]
-#[serde(default)]
 struct GivenCondition {
     /// A cron expression of five fields: minute, hour, day of the month, month, day of the week.
     #[schema(example = "0 9 * * MON-FRI")]

@@ -39,6 +39,10 @@ pub const OPENED: &[(&str, &[&str])] = &[
             "GET /agents/agent.ada/memory/changes",
             "GET /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
             "GET /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/versions",
+            "GET /triggers",
+            "GET /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "GET /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/history",
+            "GET /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/firings",
         ],
     ),
     (
@@ -69,6 +73,11 @@ pub const OPENED: &[(&str, &[&str])] = &[
             r#"POST /memory {"key":"k","value":{}}"#,
             r#"PATCH /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F {"pinned":true}"#,
             "DELETE /memory/mem_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            r#"POST /triggers {"name":"n","type":"schedule"}"#,
+            r#"PATCH /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F {"enabled":false}"#,
+            "POST /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/fire {}",
+            "POST /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/secret {}",
+            "DELETE /triggers/trg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
         ],
     ),
     (

@@ -28,6 +28,7 @@ impl Places {
         // Nouns with many things of their own make them in a file of their own.
         places.extend(super::ledgers::make(world, &owner, &intent).await);
         places.extend(super::graphs::make(world, &owner, &intent).await);
+        places.extend(super::triggers::make(world, &owner, &intent).await);
         Self(places)
     }
 
