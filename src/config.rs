@@ -11,6 +11,7 @@ mod quotas;
 mod sessions;
 mod site;
 pub mod templates;
+mod vaults;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use entente_core::egress::Allowed;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
+use crate::app::VaultSettings;
 use crate::app::jobs::JobSettings;
 use crate::app::moments::MomentSettings;
 use crate::app::post::PostSettings;
@@ -117,6 +119,8 @@ pub struct Config {
     pub site: Site,
     /// What is configured about binding moments.
     pub moments: MomentSettings,
+    /// What is configured about vaults and tools.
+    pub vaults: VaultSettings,
 }
 
 /// The configuration of webhooks.
@@ -357,6 +361,7 @@ impl Config {
             post: from.post(),
             site: from.site(),
             moments: from.moments(),
+            vaults: from.vaults(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -195,7 +195,12 @@ pub struct Report {
 ///
 /// # Errors
 /// Names that are none, parts that are too large, a status that says nothing, a time that is none.
-pub fn report(said: Report, grant_id: ToolGrantId, id: InvocationId, now: Timestamp) -> Result<Invocation, Refusal> {
+pub fn report(
+    said: Report,
+    grant_id: ToolGrantId,
+    id: InvocationId,
+    now: Timestamp,
+) -> Result<Invocation, Refusal> {
     check_name("service", &said.service)?;
     check_tool("tool", &said.tool)?;
     check_parameters(&said.parameters)?;

@@ -50,7 +50,13 @@ const RESERVED: [&str; 14] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Adapter {
     /// One endpoint per tool.
-    #[serde(rename = "rest", alias = "api_key", alias = "bearer_token", alias = "basic_auth", alias = "custom")]
+    #[serde(
+        rename = "rest",
+        alias = "api_key",
+        alias = "bearer_token",
+        alias = "basic_auth",
+        alias = "custom"
+    )]
     Rest,
     /// The same, with a token that may have to be fetched.
     #[serde(rename = "oauth2", alias = "oauth2_token", alias = "oauth2_client_credentials")]
@@ -211,7 +217,8 @@ fn listed(host: &str, hosts: &[String]) -> bool {
     let plain = |name: &str| name.trim_matches('.').to_ascii_lowercase();
     let host = plain(host);
     hosts.iter().map(|known| plain(known)).any(|known| {
-        host == known || host.strip_suffix(&known).is_some_and(|rest| !known.is_empty() && rest.ends_with('.'))
+        host == known
+            || host.strip_suffix(&known).is_some_and(|rest| !known.is_empty() && rest.ends_with('.'))
     })
 }
 
@@ -249,7 +256,10 @@ impl Connection {
         for address in addresses.into_iter().flatten() {
             let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
             let url = url.filter(|url| {
-                url.has_host() && url.username().is_empty() && url.password().is_none() && url.fragment().is_none()
+                url.has_host()
+                    && url.username().is_empty()
+                    && url.password().is_none()
+                    && url.fragment().is_none()
             });
             if url.is_none() || address.len() > URL_BYTES {
                 return Err(wrong(
@@ -268,7 +278,9 @@ impl Connection {
             check_header(name)?;
             // Where a secret belongs it may well be.
             let own = RESERVED.iter().filter(|reserved| !reserved.ends_with("authorization"));
-            if own.into_iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) && !name.eq_ignore_ascii_case("cookie") {
+            if own.into_iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
+                && !name.eq_ignore_ascii_case("cookie")
+            {
                 return Err(wrong(format!("`auth.header_name` cannot be `{name}`.")));
             }
         }
@@ -310,7 +322,9 @@ impl Connection {
         if self.wants_token(auth_type, secret) {
             return match self.token_request(secret)? {
                 Some(_request) => Ok(()),
-                None => Err(lacking("`access_token`, or `client_id`, `client_secret` and a `token_url` in its metadata")),
+                None => Err(lacking(
+                    "`access_token`, or `client_id`, `client_secret` and a `token_url` in its metadata",
+                )),
             };
         }
         self.authorise(auth_type, secret, None, &mut Vec::new(), &mut self.base()?)
@@ -341,7 +355,9 @@ impl Connection {
             (TokenGrant::RefreshToken, _, Some(token)) => {
                 form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token);
             }
-            (TokenGrant::ClientCredentials, None, _) | (TokenGrant::RefreshToken, _, None) => return Ok(None),
+            (TokenGrant::ClientCredentials, None, _) | (TokenGrant::RefreshToken, _, None) => {
+                return Ok(None);
+            }
         }
         if let Some(scope) = &self.token_scope {
             form.append_pair("scope", scope);
@@ -380,13 +396,31 @@ impl Connection {
                 format!("The host `{host}` is not one that the credential and the grant allow."),
             ));
         }
+        if call.url.as_str().len() > URL_BYTES {
+            return Err(not_so(
+                "The parameters make a URL that is too long. Send less, or have them in the body.",
+            ));
+        }
         call.timeout_millis = self.timeout_millis();
         Ok(call)
     }
 
+    /// The addresses that requests go to.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<&str> {
+        [Some(self.base_url.as_str()), self.token_url.as_deref()].into_iter().flatten().collect()
+    }
+
+    /// Whether a token that is refused may be replaced by another.
+    #[must_use]
+    pub fn refreshes(&self, auth_type: AuthType, secret: &ToolSecret) -> bool {
+        self.is_oauth(auth_type) && self.token_request(secret).is_ok_and(|request| request.is_some())
+    }
+
     fn webhook(&self, secret: &ToolSecret, invoked: Invoked<'_>) -> Result<Call, Refusal> {
         let at = invoked.now.timestamp_millis();
-        let body = json!({ "tool_name": invoked.tool, "parameters": invoked.parameters, "timestamp": at / 1_000 });
+        let body =
+            json!({ "tool_name": invoked.tool, "parameters": invoked.parameters, "timestamp": at / 1_000 });
         let body = body.to_string();
         let mut headers = Vec::new();
         if let Some(key) = secret.first(&["signing_secret", "secret", "value"]) {
@@ -426,9 +460,6 @@ impl Connection {
         } else {
             Some(("application/json", Zeroizing::new(Value::Object(left).to_string())))
         };
-        if url.as_str().len() > 4 * URL_BYTES {
-            return Err(not_so("The parameters make a URL that is too long. Send less, or have them in the body."));
-        }
         Ok(Call { method: endpoint.method, url, headers, body, timeout_millis: 0 })
     }
 

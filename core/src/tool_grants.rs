@@ -134,13 +134,17 @@ impl Constraints {
             for (name, value) in parameters {
                 let fits = allowed.get(name).is_some_and(|said| fits(said, value));
                 if !fits {
-                    return Err(denied(format!("The grant does not allow this parameter, or not this value of it: `{name}`.")));
+                    return Err(denied(format!(
+                        "The grant does not allow this parameter, or not this value of it: `{name}`."
+                    )));
                 }
             }
         }
         for (name, said) in self.denied_parameters.iter().flatten() {
             if parameters.get(name).is_some_and(|value| fits(said, value)) {
-                return Err(denied(format!("The grant denies this parameter, or this value of it: `{name}`.")));
+                return Err(denied(format!(
+                    "The grant denies this parameter, or this value of it: `{name}`."
+                )));
             }
         }
         if let Some(list) = &self.ip_allowlist {
@@ -354,12 +358,14 @@ pub fn delegate(
     let mut asked = ask.scopes.iter().chain(tools(&ask.context).iter()).cloned().collect::<Vec<_>>();
     asked.retain(|scope| !had.contains(scope) && !also.contains(scope));
     if let Some(scope) = asked.first() {
-        let message = format!("The grant that is passed on has no scope `{scope}` itself. Pass on what it has.");
+        let message =
+            format!("The grant that is passed on has no scope `{scope}` itself. Pass on what it has.");
         return Err(Refusal::field(Code::Forbidden, "scopes", "broader", message));
     }
     let expires_at = match (ask.expires_at, parent.expires_at) {
         (Some(end), Some(last)) if end > last => {
-            let message = "The grant that is passed on ends before that. Leave `expires_at` out, or make it earlier.";
+            let message =
+                "The grant that is passed on ends before that. Leave `expires_at` out, or make it earlier.";
             return Err(Refusal::field(Code::Forbidden, "expires_at", "broader", message));
         }
         (said, last) => said.or(last),

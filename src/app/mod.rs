@@ -36,6 +36,7 @@ pub mod idempotency;
 pub mod identities;
 pub mod intents;
 pub mod inventory;
+pub mod invocations;
 pub mod jobs;
 pub mod keys;
 pub mod leases;
@@ -69,8 +70,11 @@ pub mod server_keys;
 pub mod sessions;
 pub mod streams;
 pub mod tasks;
+pub mod tool_credentials;
+pub mod tool_grants;
 pub mod traces;
 pub mod turns;
+pub mod vaults;
 pub mod visits;
 pub mod webhooks;
 pub mod workers;
@@ -93,6 +97,7 @@ pub use heartbeats::Beats;
 pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
+pub use vaults::VaultSettings;
 pub use visits::Homes;
 pub use webhooks::{WebhookSettings, Webhooks};
 
@@ -121,6 +126,8 @@ pub struct Settings {
     pub post: post::PostSettings,
     /// What the operator says about binding moments.
     pub moments: moments::MomentSettings,
+    /// What the operator says about vaults and tools.
+    pub vaults: VaultSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

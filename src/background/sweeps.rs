@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs,
-    envelopes, heartbeats, idempotency, jobs, keys, leases, moments, pairs, pending, people, sessions, tasks,
-    workers,
+    envelopes, heartbeats, idempotency, invocations, jobs, keys, leases, moments, pairs, pending, people,
+    sessions, tasks, tool_credentials, tool_grants, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -70,11 +70,17 @@ pub enum Sweep {
     Moments,
     /// One-time links that are over.
     Links,
+    /// Credentials and grants of vaults whose time has run out.
+    ToolGrants,
+    /// Calls of tools that nobody saw the end of, and those that were kept for long enough.
+    Invocations,
+    /// Secrets that are sealed with an old key.
+    Vaults,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they run.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::Messages,
         Self::Tasks,
         Self::Jobs,
@@ -99,6 +105,9 @@ impl Sweep {
         Self::Envelopes,
         Self::Moments,
         Self::Links,
+        Self::ToolGrants,
+        Self::Invocations,
+        Self::Vaults,
     ];
 
     /// Its name in metrics and logs.
@@ -129,6 +138,9 @@ impl Sweep {
             Self::Envelopes => "envelopes",
             Self::Moments => "moments",
             Self::Links => "links",
+            Self::ToolGrants => "tool_grants",
+            Self::Invocations => "invocations",
+            Self::Vaults => "vaults",
         }
     }
 
@@ -144,14 +156,20 @@ impl Sweep {
             Self::Tasks => 2,
             Self::Channels | Self::Access | Self::Heartbeats => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
+            Self::KeyUses
+            | Self::Webhooks
+            | Self::Credentials
+            | Self::Sessions
+            | Self::ToolGrants
+            | Self::Invocations => 20,
             Self::Idempotency
             | Self::JobKeys
             | Self::Workers
             | Self::Checkpoints
             | Self::EnvelopeLogs
             | Self::Envelopes
-            | Self::Links => 240,
+            | Self::Links
+            | Self::Vaults => 240,
         }
     }
 
@@ -160,32 +178,37 @@ impl Sweep {
     /// # Errors
     /// The database.
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
-        let done = match self {
-            Self::Messages => pending::expire_due(ctx, BATCH).await,
-            Self::Tasks => tasks::pass_time(ctx, BATCH).await,
-            Self::Jobs => jobs::pass_time(ctx, BATCH).await,
-            Self::JobKeys => jobs::forget_keys(ctx, BATCH * 10).await,
-            Self::Workers => workers::tidy(ctx, BATCH * 10).await,
-            Self::Channels => channels::close_idle(ctx, BATCH).await,
-            Self::Evictions => channels::evict(ctx, BATCH).await,
-            Self::Purges => channels::purge(ctx, BATCH).await,
-            Self::Access => access::expire_entries(ctx, BATCH).await,
-            Self::Leases => leases::expire_due(ctx, BATCH).await,
-            Self::Checkpoints => checkpoints::take_due(ctx, BATCH).await,
-            Self::Heartbeats => heartbeats::flush_beats(ctx).await,
-            Self::Silence => heartbeats::note_silence(ctx, BATCH).await,
-            Self::Drains => departures::finish_drains(ctx, BATCH).await,
-            Self::KeyUses => keys::save_uses(ctx).await,
-            Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
-            Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
-            Self::Credentials => credentials::tidy(ctx, BATCH).await,
-            Self::Sessions => sessions::forget(ctx, BATCH).await,
-            Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
-            Self::Pairs => pairs::time_out(ctx, BATCH).await,
-            Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
-            Self::Moments => moments::pass_time(ctx, BATCH).await,
-            Self::Links => people::tidy(ctx, BATCH * 10).await,
-        };
+        let done =
+            match self {
+                Self::Messages => pending::expire_due(ctx, BATCH).await,
+                Self::Tasks => tasks::pass_time(ctx, BATCH).await,
+                Self::Jobs => jobs::pass_time(ctx, BATCH).await,
+                Self::JobKeys => jobs::forget_keys(ctx, BATCH * 10).await,
+                Self::Workers => workers::tidy(ctx, BATCH * 10).await,
+                Self::Channels => channels::close_idle(ctx, BATCH).await,
+                Self::Evictions => channels::evict(ctx, BATCH).await,
+                Self::Purges => channels::purge(ctx, BATCH).await,
+                Self::Access => access::expire_entries(ctx, BATCH).await,
+                Self::Leases => leases::expire_due(ctx, BATCH).await,
+                Self::Checkpoints => checkpoints::take_due(ctx, BATCH).await,
+                Self::Heartbeats => heartbeats::flush_beats(ctx).await,
+                Self::Silence => heartbeats::note_silence(ctx, BATCH).await,
+                Self::Drains => departures::finish_drains(ctx, BATCH).await,
+                Self::KeyUses => keys::save_uses(ctx).await,
+                Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
+                Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
+                Self::Credentials => credentials::tidy(ctx, BATCH).await,
+                Self::Sessions => sessions::forget(ctx, BATCH).await,
+                Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
+                Self::Pairs => pairs::time_out(ctx, BATCH).await,
+                Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
+                Self::Moments => moments::pass_time(ctx, BATCH).await,
+                Self::Links => people::tidy(ctx, BATCH * 10).await,
+                Self::ToolGrants => Ok(tool_credentials::expire_due(ctx, BATCH).await?
+                    + tool_grants::expire_due(ctx, BATCH).await?),
+                Self::Invocations => invocations::tidy(ctx, BATCH * 10).await,
+                Self::Vaults => tool_credentials::seal_anew(ctx, BATCH).await,
+            };
         let labels = SweepLabels { sweep: self.name() };
         match &done {
             Ok(count) => ctx.metrics.swept.get_or_create(&labels).inc_by(*count),

@@ -36,6 +36,7 @@ pub mod hooks;
 mod identities;
 mod intents;
 mod inventory;
+mod invocations;
 pub(crate) mod job_events;
 pub(crate) mod jobs;
 mod keys;
@@ -57,8 +58,11 @@ mod subscriptions;
 mod task_verbs;
 mod tasks;
 mod threads;
+mod tool_credentials;
+mod tool_grants;
 mod traces;
 pub(crate) mod transport;
+mod vaults;
 mod wire;
 mod workers;
 
@@ -79,6 +83,7 @@ pub(crate) use self::caller::{admit, doors};
 pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
 use crate::app::Ctx;
+use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
 use crate::app::post::Post;
 use crate::app::sends::Sends;
@@ -115,6 +120,8 @@ pub struct Doors {
     pub works: Arc<Works>,
     /// Where envelopes are handed in.
     pub post: Post,
+    /// Where calls of tools are handed in.
+    pub tools: Desk,
     /// What the door is limited to.
     pub limits: Limits,
     /// When the server started, on a steady clock.
@@ -199,6 +206,10 @@ fn api(config: &mut ServiceConfig<'_>) {
     bridges::routes(config);
     moments::routes(config);
     people::routes(config);
+    vaults::routes(config);
+    tool_credentials::routes(config);
+    tool_grants::routes(config);
+    invocations::routes(config);
 }
 
 /// The application, as the server and the tests run it.

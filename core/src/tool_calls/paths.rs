@@ -15,7 +15,11 @@ pub(super) fn lawful(path: &str) -> bool {
         part == "." || part == ".."
     };
     let plain = !path.contains(['#', '\\']) && !path.chars().any(|c| c.is_control() || c == ' ');
-    path.len() <= URL_BYTES && way.starts_with('/') && !way.starts_with("//") && plain && !way.split('/').any(dots)
+    path.len() <= URL_BYTES
+        && way.starts_with('/')
+        && !way.starts_with("//")
+        && plain
+        && !way.split('/').any(dots)
 }
 
 /// A parameter as a piece of text.
@@ -47,9 +51,9 @@ pub(super) fn extend(url: &mut Url, path: &str, left: &mut Map<String, Value>) -
     while let Some((before, after)) = rest.split_once('{') {
         let (name, behind) =
             after.split_once('}').ok_or_else(|| not_so("The endpoint's path has a `{` without its `}`."))?;
-        let value = left
-            .remove(name)
-            .ok_or_else(|| not_so(format!("The tool needs the parameter `{name}`, which is a part of its path.")))?;
+        let value = left.remove(name).ok_or_else(|| {
+            not_so(format!("The tool needs the parameter `{name}`, which is a part of its path."))
+        })?;
         filled.push_str(before);
         filled.push_str(&part(name, &scalar(name, &value)?)?);
         rest = behind;
