@@ -12,6 +12,7 @@ mod quotas;
 mod sessions;
 mod site;
 pub mod templates;
+mod vaults;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ use entente_core::federation::Federation;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
+use crate::app::VaultSettings;
 use crate::app::jobs::JobSettings;
 use crate::app::moments::MomentSettings;
 use crate::app::post::PostSettings;
@@ -121,6 +123,8 @@ pub struct Config {
     pub moments: MomentSettings,
     /// Which other servers there are; `None` when nothing is federated.
     pub federation: Option<Federation>,
+    /// What is configured about vaults and tools.
+    pub vaults: VaultSettings,
 }
 
 /// The configuration of webhooks.
@@ -362,6 +366,7 @@ impl Config {
             site: from.site(),
             moments: from.moments(),
             federation: from.federation(),
+            vaults: from.vaults(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }

@@ -3,6 +3,7 @@
 
 mod database;
 mod sockets;
+mod tools;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
+use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
 use crate::app::post::Post;
 use crate::app::seeds::{self, Seed};
@@ -203,6 +205,7 @@ impl Server {
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
+        let tools = tools::start(&ctx, Arc::clone(&names), &tasks).map_err(StartError::Egress)?;
         let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(&names)).map_err(StartError::Egress);
         let carrier = Arc::new(Carrier::new(ctx.clone(), egress()?));
         let hands = config.webhooks.concurrency;
@@ -216,7 +219,7 @@ impl Server {
         let writers = write(&config, &ctx, &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
-        let doors_of = share(&config, doors_ctx, writers, database_up, &tasks);
+        let doors_of = share(&config, doors_ctx, (writers, tools), database_up, &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
@@ -302,6 +305,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         post: config.post.clone(),
         moments: config.moments.clone(),
         federation: config.federation.clone(),
+        vaults: config.vaults.clone(),
     }
 }
 
@@ -328,7 +332,7 @@ fn write(config: &Config, ctx: &Ctx, messages: &PgPool, tasks: &Tasks) -> Writer
 fn share(
     config: &Config,
     ctx: Ctx,
-    (sends, works, post): Writers,
+    ((sends, works, post), tools): (Writers, Desk),
     database_up: Arc<AtomicBool>,
     tasks: &Tasks,
 ) -> Doors {
@@ -339,6 +343,7 @@ fn share(
         sends,
         works,
         post,
+        tools,
         limits: Limits {
             rate_per_second: config.rate_per_second,
             max_body_bytes: config.max_body_bytes,

@@ -250,6 +250,18 @@ pub fn judge(text: &str, allowed: &Allowed, https_only: bool) -> Result<Url, Fau
     }
 }
 
+/// As [`judge`], for what carries a secret: over TLS, but to hosts that the operator has named.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn judge_secret(text: &str, allowed: &Allowed) -> Result<Url, Fault> {
+    match judge(text, allowed, false) {
+        Ok(url) if url.scheme() == "https" || allowed.exempts(&url) => Ok(url),
+        Ok(_plain) => Err(Fault::NotHttps),
+        fault => fault,
+    }
+}
+
 /// As [`judge`], for a member of a body.
 ///
 /// # Errors

@@ -145,6 +145,8 @@ pub const TOOL_METADATA_BYTES: usize = 32 * 1024;
 pub const TOOL_PARAMETERS_BYTES: usize = 64 * 1024;
 /// Bytes of what a tool answers: all of it is kept, so that a retry gets the same answer.
 pub const TOOL_RESULT_BYTES: usize = 256 * 1024;
+/// Uses of tools on one page: each may have all that a tool answered.
+pub const INVOCATION_PAGE: u32 = 100;
 /// Vaults of one owner.
 pub const VAULTS: i64 = 100;
 /// Credentials in one vault: all of them are listed with it.

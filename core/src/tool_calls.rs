@@ -396,8 +396,25 @@ impl Connection {
                 format!("The host `{host}` is not one that the credential and the grant allow."),
             ));
         }
+        if call.url.as_str().len() > URL_BYTES {
+            return Err(not_so(
+                "The parameters make a URL that is too long. Send less, or have them in the body.",
+            ));
+        }
         call.timeout_millis = self.timeout_millis();
         Ok(call)
+    }
+
+    /// The addresses that requests go to.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<&str> {
+        [Some(self.base_url.as_str()), self.token_url.as_deref()].into_iter().flatten().collect()
+    }
+
+    /// Whether a token that is refused may be replaced by another.
+    #[must_use]
+    pub fn refreshes(&self, auth_type: AuthType, secret: &ToolSecret) -> bool {
+        self.is_oauth(auth_type) && self.token_request(secret).is_ok_and(|request| request.is_some())
     }
 
     fn webhook(&self, secret: &ToolSecret, invoked: Invoked<'_>) -> Result<Call, Refusal> {
@@ -443,11 +460,6 @@ impl Connection {
         } else {
             Some(("application/json", Zeroizing::new(Value::Object(left).to_string())))
         };
-        if url.as_str().len() > 4 * URL_BYTES {
-            return Err(not_so(
-                "The parameters make a URL that is too long. Send less, or have them in the body.",
-            ));
-        }
         Ok(Call { method: endpoint.method, url, headers, body, timeout_millis: 0 })
     }
 

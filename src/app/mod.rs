@@ -44,6 +44,7 @@ pub mod idempotency;
 pub mod identities;
 pub mod intents;
 pub mod inventory;
+pub mod invocations;
 pub mod jobs;
 pub mod keys;
 pub mod leases;
@@ -82,9 +83,12 @@ pub mod sessions;
 pub mod streams;
 pub mod suspensions;
 pub mod tasks;
+pub mod tool_credentials;
+pub mod tool_grants;
 pub mod traces;
 pub mod triggers;
 pub mod turns;
+pub mod vaults;
 pub mod visits;
 pub mod webhooks;
 pub mod workers;
@@ -108,6 +112,7 @@ pub use heartbeats::Beats;
 pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
 pub use turns::Turns;
+pub use vaults::VaultSettings;
 pub use visits::Homes;
 pub use webhooks::{WebhookSettings, Webhooks};
 
@@ -138,6 +143,8 @@ pub struct Settings {
     pub moments: moments::MomentSettings,
     /// Which other servers there are; `None` when nothing is federated.
     pub federation: Option<Federation>,
+    /// What the operator says about vaults and tools.
+    pub vaults: VaultSettings,
 }
 
 /// What every deed is handed: the database, time, chance and the feed. Cheap to clone.

@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use entente_core::clock::Timestamp;
-use entente_core::egress::{Allowed, judge};
+use entente_core::egress::{Allowed, judge, judge_secret};
+use entente_core::tool_calls::Call;
+use reqwest::Method;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -126,17 +128,7 @@ impl Egress {
     /// It cannot be set up.
     pub fn new(settings: &WebhookSettings, names: Arc<dyn Names>) -> Result<Self, String> {
         let allowed = Arc::new(settings.allowed.clone());
-        let tls = tls::client().map_err(|e| e.to_string())?;
-        let http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .dns_resolver(Arc::new(Guard { names, allowed: Arc::clone(&allowed) }))
-            .redirect(Policy::none())
-            .no_proxy()
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(IDLE_PER_HOST)
-            .user_agent(concat!("entente/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|e| e.to_string())?;
+        let http = guarded(names, &allowed)?;
         Ok(Self { http, allowed, https_only: settings.https_only, timeout: settings.timeout })
     }
 
@@ -160,6 +152,95 @@ impl Egress {
         let response = timeout(self.timeout, request.send()).await.map_err(|_late| Silence::TimedOut)?;
         Ok(answer(response.map_err(|e| Silence::Unreachable(reason(&e)))?, now).await)
     }
+}
+
+/// A client that connects to no closed address.
+fn guarded(names: Arc<dyn Names>, allowed: &Arc<Allowed>) -> Result<reqwest::Client, String> {
+    let tls = tls::client().map_err(|e| e.to_string())?;
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .dns_resolver(Arc::new(Guard { names, allowed: Arc::clone(allowed) }))
+        .redirect(Policy::none())
+        .no_proxy()
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(IDLE_PER_HOST)
+        .user_agent(concat!("entente/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|e| e.to_string())
+}
+
+/// What a tool answered.
+pub struct Heard {
+    /// The status.
+    pub status: u16,
+    /// The whole body.
+    pub body: String,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+/// Why a tool was not heard.
+#[derive(Debug)]
+pub enum Unheard {
+    /// It is not sent to; why.
+    Blocked(String),
+    /// It took too long.
+    TimedOut,
+    /// There was no connection, or it broke; why.
+    Unreachable(String),
+    /// It said more than is read.
+    TooLong,
+}
+
+impl Egress {
+    /// A client for tools, which goes to these addresses besides the public ones.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn to_tools(allowed: &Allowed, names: Arc<dyn Names>) -> Result<Self, String> {
+        let allowed = Arc::new(allowed.clone());
+        let http = guarded(names, &allowed)?;
+        // How long a call may take is the call's own.
+        Ok(Self { http, allowed, https_only: true, timeout: Duration::MAX })
+    }
+
+    /// Calls a tool and reads its whole answer. Without TLS only hosts are called that the operator has named.
+    ///
+    /// # Errors
+    /// It was not heard.
+    pub async fn call(&self, call: Call, most: usize) -> Result<Heard, Unheard> {
+        let url = judge_secret(call.url.as_str(), &self.allowed)
+            .map_err(|fault| Unheard::Blocked(fault.to_string()))?;
+        let unsent =
+            |e: &dyn std::fmt::Display| Unheard::Unreachable(format!("the request cannot be made: {e}"));
+        let method = Method::from_bytes(call.method.as_str().as_bytes()).map_err(|e| unsent(&e))?;
+        let mut request = self.http.request(method, url);
+        for (name, value) in &call.headers {
+            let mut value = HeaderValue::from_str(value).map_err(|e| unsent(&e))?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        if let Some((kind, body)) = &call.body {
+            request = request.header(CONTENT_TYPE, *kind).body(body.to_string());
+        }
+        let time = Duration::from_millis(u64::from(call.timeout_millis));
+        timeout(time, heard(request, most)).await.map_err(|_late| Unheard::TimedOut)?
+    }
+}
+
+async fn heard(request: reqwest::RequestBuilder, most: usize) -> Result<Heard, Unheard> {
+    // The URL may have a secret in it.
+    let silent = |e: reqwest::Error| Unheard::Unreachable(reason(&e.without_url()));
+    let mut response = request.send().await.map_err(silent)?;
+    let status = response.status().as_u16();
+    let mut read = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(silent)? {
+        read.extend_from_slice(&chunk);
+        if read.len() > most {
+            return Err(Unheard::TooLong);
+        }
+    }
+    Ok(Heard { status, bytes: read.len(), body: String::from_utf8_lossy(&read).into_owned() })
 }
 
 /// Bytes of an upstream's answer: a credential and what is said about it.
@@ -219,7 +300,7 @@ impl Upstreams {
     /// There is none, or it is longer than an answer can be.
     pub async fn ask(&self, ask: Ask, now: Timestamp) -> Result<Answer, Unanswered> {
         let unsent = |why: String| Unanswered { why, perhaps: false };
-        let method = reqwest::Method::from_bytes(ask.method.as_bytes()).map_err(|e| unsent(e.to_string()))?;
+        let method = Method::from_bytes(ask.method.as_bytes()).map_err(|e| unsent(e.to_string()))?;
         let mut request = self.http.request(method, ask.url);
         for (name, value) in &ask.headers {
             request = request.header(name, value);

@@ -1,8 +1,9 @@
-//! What happens without being asked: sweeps, the feed's look into the database, webhooks, credentials, the other servers, and whether
+//! What happens without being asked: sweeps, the feed's look into the database, webhooks, credentials, calls of tools, the other servers, and whether
 //! the database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
 //! servers at once.
 
 pub mod bridging;
+pub mod calling;
 pub mod deliver;
 pub mod egress;
 pub mod federate;

@@ -8,8 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
-    envelope_logs, envelopes, failures, federation, heartbeats, idempotency, jobs, keys, leases, memory,
-    moments, pairs, pending, people, sessions, suspensions, tasks, triggers, workers,
+    envelope_logs, envelopes, failures, federation, heartbeats, idempotency, invocations, jobs, keys, leases,
+    memory, moments, pairs, pending, people, sessions, suspensions, tasks, tool_credentials, tool_grants,
+    triggers, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -88,6 +89,12 @@ pub enum Sweep {
     Reports,
     /// What was for, of or about peers and is over.
     Federation,
+    /// Credentials and grants of vaults whose time has run out.
+    ToolGrants,
+    /// Calls of tools that nobody saw the end of, and those that were kept for long enough.
+    Invocations,
+    /// Secrets that are sealed with an old key.
+    Vaults,
 }
 
 impl Sweep {
@@ -126,6 +133,9 @@ impl Sweep {
         Self::TriggerFirings,
         Self::Reports,
         Self::Federation,
+        Self::ToolGrants,
+        Self::Invocations,
+        Self::Vaults,
     ];
 
     /// Its name in metrics and logs.
@@ -165,6 +175,9 @@ impl Sweep {
             Self::TriggerFirings => "trigger_firings",
             Self::Reports => "federation_reports",
             Self::Federation => "federation",
+            Self::ToolGrants => "tool_grants",
+            Self::Invocations => "invocations",
+            Self::Vaults => "vaults",
         }
     }
 
@@ -191,7 +204,12 @@ impl Sweep {
             | Self::Reports => 2,
             Self::Channels | Self::Access | Self::Heartbeats | Self::Memory => 4,
             Self::Silence | Self::Drains | Self::Purges => 8,
-            Self::KeyUses | Self::Webhooks | Self::Credentials | Self::Sessions => 20,
+            Self::KeyUses
+            | Self::Webhooks
+            | Self::Credentials
+            | Self::Sessions
+            | Self::ToolGrants
+            | Self::Invocations => 20,
             Self::Idempotency
             | Self::JobKeys
             | Self::Workers
@@ -200,7 +218,8 @@ impl Sweep {
             | Self::Envelopes
             | Self::Links
             | Self::TriggerFirings
-            | Self::Federation => 240,
+            | Self::Federation
+            | Self::Vaults => 240,
         }
     }
 
@@ -243,6 +262,12 @@ impl Sweep {
             Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
             Self::Reports => federation::report(ctx, BATCH).await,
             Self::Federation => federation::tidy(ctx, BATCH).await,
+            Self::ToolGrants => both(
+                tool_credentials::expire_due(ctx, BATCH).await,
+                tool_grants::expire_due(ctx, BATCH).await,
+            ),
+            Self::Invocations => invocations::tidy(ctx, BATCH * 10).await,
+            Self::Vaults => tool_credentials::seal_anew(ctx, BATCH).await,
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {
@@ -289,4 +314,9 @@ pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
             return Ok(total);
         }
     }
+}
+
+/// Both counts; what went wrong with the first keeps the second from nothing.
+fn both(one: Outcome<u64>, other: Outcome<u64>) -> Outcome<u64> {
+    Ok(one? + other?)
 }

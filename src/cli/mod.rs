@@ -24,6 +24,7 @@ mod stdio;
 mod tail;
 mod tasks;
 mod traces;
+mod vault_key;
 mod verify;
 mod webhooks;
 mod welcome;

@@ -9,7 +9,7 @@ use entente_core::principals::Kind;
 use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, welcome};
+use super::{Done, Failure, vault_key, welcome};
 use crate::app::keys::NewKey;
 use crate::app::people;
 use crate::app::seeds::{self, Seed};
@@ -43,6 +43,8 @@ impl Dev {
         config.data_dir = self.data_dir.or(config.data_dir);
         // Whoever tries webhooks out has the receiver on the same machine.
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
+        config.vaults.allowed = config.vaults.allowed.and(Allowed::loopback());
+        vault_key::keep(&mut config)?;
         if !config.bind.ip().is_loopback() && !self.seed.is_empty() {
             return Err(format!(
                 "seeded keys are for local use, and {} can be reached from elsewhere. Bind to {} or leave --seed out",

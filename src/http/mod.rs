@@ -45,6 +45,7 @@ pub mod hooks;
 mod identities;
 mod intents;
 mod inventory;
+mod invocations;
 pub(crate) mod job_events;
 pub(crate) mod jobs;
 mod keys;
@@ -71,9 +72,12 @@ mod suspensions;
 mod task_verbs;
 mod tasks;
 mod threads;
+mod tool_credentials;
+mod tool_grants;
 mod traces;
 pub(crate) mod transport;
 mod triggers;
+mod vaults;
 mod wire;
 mod workers;
 
@@ -94,6 +98,7 @@ pub(crate) use self::caller::{admit, doors};
 pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
 use crate::app::Ctx;
+use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
 use crate::app::post::Post;
 use crate::app::sends::Sends;
@@ -130,6 +135,8 @@ pub struct Doors {
     pub works: Arc<Works>,
     /// Where envelopes are handed in.
     pub post: Post,
+    /// Where calls of tools are handed in.
+    pub tools: Desk,
     /// What the door is limited to.
     pub limits: Limits,
     /// When the server started, on a steady clock.
@@ -229,6 +236,10 @@ fn api(config: &mut ServiceConfig<'_>) {
     people::routes(config);
     triggers::routes(config);
     federation::routes(config);
+    vaults::routes(config);
+    tool_credentials::routes(config);
+    tool_grants::routes(config);
+    invocations::routes(config);
 }
 
 /// The application, as the server and the tests run it.

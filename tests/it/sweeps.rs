@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use entente::app::{
     Ctx, access, channels, checkpoints, credentials, deliveries, departures, envelope_logs, envelopes,
-    failures, heartbeats, idempotency, jobs, leases, moments, pairs, pending, sessions, tasks, workers, triggers,
+    failures, heartbeats, idempotency, jobs, leases, moments, pairs, pending, sessions, tasks, triggers,
+    workers,
 };
 use entente::background::sweeps::Sweep;
 use entente_core::clock::{Clock as _, plus_seconds, rfc3339};

@@ -85,6 +85,9 @@ pub struct World {
     hooked: AtomicBool,
 }
 
+/// What secrets in vaults are sealed with: 32 bytes, each a 7.
+pub const VAULT_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+
 /// The literal key of the service that may act as anybody.
 pub const ANY: &str = "any-agent-key";
 
@@ -119,8 +122,13 @@ impl World {
                 Some("0".to_owned())
             }
             // Receivers of webhooks are on the machine itself, and are waited for as short as can be set.
-            "ENTENTE_WEBHOOK_ALLOW" if !settings.iter().any(|(key, _)| *key == name) => {
+            "ENTENTE_WEBHOOK_ALLOW" | "ENTENTE_TOOL_ALLOW"
+                if !settings.iter().any(|(key, _)| *key == name) =>
+            {
                 Some("127.0.0.1".to_owned())
+            }
+            "ENTENTE_VAULT_KEY" if !settings.iter().any(|(key, _)| *key == name) => {
+                Some(VAULT_KEY.to_owned())
             }
             _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
         });

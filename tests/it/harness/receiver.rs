@@ -197,7 +197,8 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Got> {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    let length: usize = headers.get("content-length")?.parse().ok()?;
+    // A request without a body says nothing of its length.
+    let length: usize = headers.get("content-length").map_or(Some(0), |length| length.parse().ok())?;
     while buffer.len() < length {
         if stream.read_buf(buffer).await.ok()? == 0 {
             return None;

@@ -1,0 +1,309 @@
+//! Calling tools (RFC-0014): what was handed in at the desk (`app/invocations/desk.rs`) is written down, called, and what came of
+//! it is written down. No transaction is open while a tool is waited for. What a tool says is freed of the secret before
+//! anybody sees it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use entente_core::ids::ToolCredentialId;
+use entente_core::invocations::{INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped};
+use entente_core::limits::TOOL_RESULT_BYTES;
+use entente_core::tool_secrets::{Scrubber, ToolSecret};
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use super::egress::{Egress, Heard, Unheard};
+use crate::app::invocations::{self, Begun, Made, Order, Started, busy};
+use crate::app::{AppError, Ctx, Outcome, tool_credentials};
+use crate::shutdown::Tasks;
+
+/// Calls that this server makes at once.
+const HANDS: usize = 256;
+
+/// How long a call under way may go on when the server stops: longer than the requests that wait for it were given.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How often it is tried to write down what came of a call, and how long it is waited in between.
+const WRITES: u32 = 8;
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Tokens remembered at the most.
+const TOKENS: usize = 1_000;
+
+/// How long a token is used at the most, and how much earlier than its end it is replaced.
+const TOKEN_TIME: Duration = Duration::from_hours(1);
+const TOKEN_EARLY: Duration = Duration::from_secs(30);
+
+/// A token that a service gave for a credential, and until when it is good.
+type Token = (Zeroizing<String>, Instant);
+
+/// Who calls tools.
+pub struct Calling {
+    ctx: Ctx,
+    egress: Egress,
+    /// By the credential and its version: another secret gets other tokens.
+    tokens: Mutex<HashMap<(ToolCredentialId, i32), Token>>,
+    stopping: CancellationToken,
+}
+
+/// Why there is nothing to show for a call.
+struct Failed {
+    mishap: Mishap,
+    message: String,
+    heard: Option<Heard>,
+}
+
+impl Failed {
+    fn new(mishap: Mishap, message: impl Into<String>) -> Self {
+        Self { mishap, message: message.into(), heard: None }
+    }
+}
+
+impl Calling {
+    /// Who calls through this client.
+    #[must_use]
+    pub fn new(ctx: Ctx, egress: Egress, tasks: &Tasks) -> Arc<Self> {
+        let stopping = tasks.stopping().clone();
+        Arc::new(Self { ctx, egress, tokens: Mutex::default(), stopping })
+    }
+
+    /// Takes orders until the server stops. Each is a task of its own, on the runtime of the server and not of a request's
+    /// thread: connections that it opens do not end with that.
+    pub async fn drive(self: Arc<Self>, mut orders: mpsc::Receiver<Order>, tasks: Tasks) {
+        let hands = Arc::new(Semaphore::new(HANDS));
+        while let Some(Some(order)) = self.stopping.run_until_cancelled(orders.recv()).await {
+            let Ok(hand) = Arc::clone(&hands).try_acquire_owned() else {
+                let _nobody_waits = order.told.send(Err(busy().into()));
+                continue;
+            };
+            let calling = Arc::clone(&self);
+            tasks.spawn("tool call", async move {
+                calling.serve(order).await;
+                drop(hand);
+            });
+        }
+    }
+
+    async fn serve(&self, order: Order) {
+        let Order { caller, ask, once, told } = order;
+        let done = match invocations::begin(&self.ctx, &caller, ask, once.as_ref()).await {
+            Err(failure) => Err(failure),
+            Ok(Begun::Before(invocation)) => Ok(*invocation),
+            Ok(Begun::Now(started)) => self.carry_out(&started).await,
+        };
+        // Who asked may have hung up. What came of it is written down.
+        let _nobody_waits = told.send(done);
+    }
+
+    async fn carry_out(&self, started: &Started) -> Outcome<Invocation> {
+        let began = Instant::now();
+        let given_up = async {
+            self.stopping.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let mut scrubber = started.secret.scrubber();
+        let heard = tokio::select! {
+            heard = self.call(started, &mut scrubber) => heard,
+            () = given_up => Err(Failed::new(Mishap::Interrupted, INTERRUPTED)),
+        };
+        let duration_ms = i32::try_from(began.elapsed().as_millis()).unwrap_or(i32::MAX);
+        let made = made(heard, &scrubber, duration_ms);
+        self.write_down(started, &made).await
+    }
+
+    /// Writes down what came of a call, as often as it takes while the database is away.
+    async fn write_down(&self, started: &Started, made: &Made) -> Outcome<Invocation> {
+        let mut left = WRITES;
+        loop {
+            match invocations::finish(&self.ctx, started.id, made).await {
+                Err(AppError::Unavailable(why)) if left > 0 => {
+                    left -= 1;
+                    tracing::warn!(invocation.id = %started.id, error = %why, "what came of a call waits to be written down");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(failure) => {
+                    tracing::error!(invocation.id = %started.id, error = %failure,
+                        "what came of a call could not be written down; it will count as interrupted");
+                    return Err(failure);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Makes a call; once more with another token when the service says that this one is no good.
+    async fn call(&self, started: &Started, scrubber: &mut Scrubber) -> Result<Heard, Failed> {
+        let (auth, secret) = (started.credential.auth_type, &started.secret);
+        let mut token = None;
+        if started.connection.wants_token(auth, secret) {
+            token = Some(self.token(started, scrubber, false).await?);
+        }
+        let first = self.send(started, token.as_ref()).await?;
+        if first.status != 401 || !started.connection.refreshes(auth, secret) {
+            return Ok(first);
+        }
+        let token = self.token(started, scrubber, true).await?;
+        self.send(started, Some(&token)).await
+    }
+
+    async fn send(&self, started: &Started, token: Option<&Zeroizing<String>>) -> Result<Heard, Failed> {
+        let call = started
+            .call(token.map(|token| token.as_str()))
+            .map_err(|refusal| Failed::new(Mishap::Constraint, refusal.message))?;
+        self.egress.call(call, TOOL_RESULT_BYTES).await.map_err(|unheard| failed(unheard, "The tool"))
+    }
+
+    /// A token for a credential: one that is remembered, or a new one.
+    async fn token(
+        &self,
+        started: &Started,
+        scrubber: &mut Scrubber,
+        fresh: bool,
+    ) -> Result<Zeroizing<String>, Failed> {
+        let key = (started.credential.id, started.credential.version);
+        let known = self.tokens().get(&key).filter(|(_, until)| !fresh && *until > Instant::now()).cloned();
+        if let Some((token, _)) = known {
+            scrubber.add(&token);
+            return Ok(token);
+        }
+        let none = |why: &str| Failed::new(Mishap::NoToken, format!("The service gave no token: {why}."));
+        let request =
+            started.connection.token_request(&started.secret).map_err(|refusal| none(&refusal.message))?;
+        let request = request.ok_or_else(|| none("the credential has not what it takes to ask for one"))?;
+        let heard = self.egress.call(request, TOOL_RESULT_BYTES).await;
+        let heard = heard.map_err(|unheard| none(&failed(unheard, "it").message))?;
+        if !(200..300).contains(&heard.status) {
+            return Err(none(&format!("it answered {}", heard.status)));
+        }
+        let mut answer = match serde_json::from_str::<Value>(&heard.body) {
+            Ok(Value::Object(answer)) => answer,
+            _ => return Err(none("it answered something else")),
+        };
+        let Some(Value::String(token)) = answer.remove("access_token") else {
+            return Err(none("there is no `access_token` in its answer"));
+        };
+        let token = Zeroizing::new(token);
+        scrubber.add(&token);
+        self.keep(started, &token, answer, scrubber).await;
+        Ok(token)
+    }
+
+    /// Keeps a new token: that of a credential that had one in its place, sealed; that of a client in memory.
+    async fn keep(
+        &self,
+        started: &Started,
+        token: &Zeroizing<String>,
+        mut answer: Map<String, Value>,
+        scrubber: &mut Scrubber,
+    ) {
+        let secret = &started.secret;
+        if secret.get("access_token").is_some() {
+            let mut next = ToolSecret::default();
+            let mut put = next.put("access_token", token.to_string());
+            if let Some(Value::String(refresh)) = answer.remove("refresh_token") {
+                scrubber.add(&refresh);
+                put = put.and(next.put("refresh_token", refresh));
+            }
+            let kept = match put {
+                Ok(()) => {
+                    tool_credentials::refreshed(&self.ctx, &started.credential, &secret.clone().with(next))
+                        .await
+                }
+                Err(refusal) => Err(refusal.into()),
+            };
+            if let Err(failure) = kept {
+                tracing::error!(credential.id = %started.credential.id, error = %failure,
+                    "a token that a service has replaced could not be kept");
+            }
+            return;
+        }
+        let lasts = answer.get("expires_in").and_then(Value::as_u64).map(Duration::from_secs);
+        let lasts = lasts.map(|lasts| lasts.min(TOKEN_TIME).saturating_sub(TOKEN_EARLY));
+        if let Some(lasts) = lasts.filter(|lasts| !lasts.is_zero()) {
+            let mut tokens = self.tokens();
+            let now = Instant::now();
+            tokens.retain(|(id, _), (_, until)| *until > now && *id != started.credential.id);
+            if tokens.len() < TOKENS {
+                let key = (started.credential.id, started.credential.version);
+                tokens.insert(key, (token.clone(), now + lasts));
+            }
+        }
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, HashMap<(ToolCredentialId, i32), Token>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(unheard: Unheard, who: &str) -> Failed {
+    match unheard {
+        Unheard::Blocked(why) => Failed::new(Mishap::Blocked, format!("{who} may not be sent to: {why}.")),
+        Unheard::TimedOut => Failed::new(Mishap::TimedOut, format!("{who} did not answer in time.")),
+        Unheard::Unreachable(why) => {
+            Failed::new(Mishap::Unreachable, format!("{who} cannot be reached: {why}."))
+        }
+        Unheard::TooLong => {
+            Failed::new(Mishap::TooLarge, format!("{who} answered more than {TOOL_RESULT_BYTES} bytes."))
+        }
+    }
+}
+
+/// What is written down of what was heard.
+fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> Made {
+    let judged = heard.and_then(|heard| match heard.status {
+        200..300 => Ok(heard),
+        300..400 => Err(Failed {
+            mishap: Mishap::Redirected,
+            message: format!(
+                "The tool answered {}; the server goes nowhere else with a secret.",
+                heard.status
+            ),
+            // Where it wanted to go is not shown either.
+            heard: Some(Heard { body: String::new(), ..heard }),
+        }),
+        status => Err(Failed {
+            mishap: Mishap::Refused,
+            message: format!("The tool answered {status}."),
+            heard: Some(heard),
+        }),
+    });
+    let (status, heard, error) = match judged {
+        Ok(heard) => (InvocationStatus::Success, Some(heard), None),
+        Err(failed) => {
+            let message = scrubber.text(&failed.message);
+            (failed.mishap.status(), failed.heard, Some(failed.mishap.told(&message)))
+        }
+    };
+    let result = heard.as_ref().map(|heard| clean(&heard.body, scrubber));
+    Made {
+        status,
+        result,
+        error,
+        duration_ms,
+        http_status: heard.as_ref().map(|heard| i32::from(heard.status)),
+        response_bytes: heard.as_ref().and_then(|heard| i32::try_from(heard.bytes).ok()),
+    }
+}
+
+/// What a tool said, without the secret and without what cannot be stored.
+fn clean(body: &str, scrubber: &Scrubber) -> Map<String, Value> {
+    match scrubber.value(storable(Value::Object(shaped(body)))) {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn storable(value: Value) -> Value {
+    let plain = |text: String| if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    match value {
+        Value::String(text) => Value::String(plain(text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(storable).collect()),
+        Value::Object(members) => {
+            Value::Object(members.into_iter().map(|(name, value)| (plain(name), storable(value))).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,82 @@
+//! The key that `entente dev` seals secrets in vaults with: made once, and kept in the data directory for this user alone. In
+//! production the operator gives one (`ENTENTE_VAULT_KEY`).
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use entente_core::ids::Chance as _;
+use entente_core::vault_keys::VaultKey;
+use zeroize::Zeroizing;
+
+use super::Failure;
+use crate::config::Config;
+use crate::db::private::Private;
+use crate::environment::OsChance;
+
+/// The file that it is in.
+const FILE: &str = "vault.key";
+
+/// Gives the configuration the key of its data directory, if it has none.
+///
+/// # Errors
+/// The file cannot be read or written, or has something else in it.
+pub(super) fn keep(config: &mut Config) -> Result<(), Failure> {
+    if config.vaults.keys.seals() {
+        return Ok(());
+    }
+    let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
+    let failed = |what: &str| format!("the key of vaults cannot be kept in {}: {what}", dir.display());
+    let key = kept(&dir).map_err(|e| failed(&e.to_string()))?;
+    let key =
+        key.ok_or_else(|| failed("vault.key is not 32 bytes in base64. Remove it to have another made"))?;
+    config.vaults.keys = config.vaults.keys.clone().or(|| Some(key));
+    Ok(())
+}
+
+/// The key in the file, made if there is none; `None` when the file has something else in it.
+fn kept(dir: &Path) -> std::io::Result<Option<VaultKey>> {
+    let path = dir.join(FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) => return Ok(VaultKey::parse(Zeroizing::new(text).trim())),
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    fs::create_dir_all(dir)?;
+    let chance = OsChance::default();
+    let bytes = Zeroizing::new([chance.bits().to_be_bytes(), chance.bits().to_be_bytes()].concat());
+    // Under another name until it is whole: whoever begins at the same time finds all of it or nothing.
+    let draft = dir.join(format!("{FILE}.{}", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(Zeroizing::new(STANDARD.encode(&bytes)).as_bytes())?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&draft, &path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(VaultKey::parse(Zeroizing::new(fs::read_to_string(&path)?).trim())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_key_is_made_once_and_for_this_user_alone() {
+        let dir = std::env::temp_dir().join(format!("entente-vault-key-{}", std::process::id()));
+        let made = kept(&dir).unwrap().unwrap();
+        assert_eq!(kept(&dir).unwrap().unwrap().id(), made.id());
+        let mode = fs::metadata(dir.join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "nothing else is left");
+        fs::write(dir.join(FILE), "something else").unwrap();
+        assert!(kept(&dir).unwrap().is_none());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,42 @@
+//! What is configured about vaults and the tools that are called from them (RFC-0014).
+
+use std::time::Duration;
+
+use entente_core::vault_keys::{Keyring, VaultKey};
+
+use super::Reader;
+use crate::app::VaultSettings;
+
+impl Reader<'_> {
+    pub(super) fn vaults(&mut self) -> VaultSettings {
+        let current = self.vault_keys("ENTENTE_VAULT_KEY", 1).pop();
+        let old = self.vault_keys("ENTENTE_VAULT_OLD_KEYS", 100);
+        let days =
+            self.parsed("ENTENTE_TOOL_RETENTION_DAYS", 30_u64, "a number of days from 1 to 3650", |n| {
+                (1..=3_650).contains(n)
+            });
+        VaultSettings {
+            keys: Keyring::new(current, old),
+            allowed: self.allowed("ENTENTE_TOOL_ALLOW"),
+            retention: Duration::from_secs(days * 24 * 3_600),
+        }
+    }
+
+    /// Keys in base64, with commas between. They are secrets, and in no message.
+    fn vault_keys(&mut self, name: &str, most: usize) -> Vec<VaultKey> {
+        let Some(text) = self.text(name) else { return Vec::new() };
+        let keys: Option<Vec<VaultKey>> = text.split(',').map(|key| VaultKey::parse(key.trim())).collect();
+        match keys {
+            Some(keys) if keys.len() <= most => keys,
+            _ => {
+                let what = if most == 1 {
+                    "32 bytes in base64"
+                } else {
+                    "keys of 32 bytes in base64, with commas between"
+                };
+                self.faults.push(format!("{name}: must be {what} (`openssl rand -base64 32` makes them)"));
+                Vec::new()
+            }
+        }
+    }
+}
