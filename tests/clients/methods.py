@@ -76,23 +76,7 @@ TESTED = {
         "fire_trigger",
         "delete_trigger",
     ],
-}
-
-# Methods that cannot be refused, and why.
-NEVER_REFUSED = {
-    "close": "asks the server nothing",
-    "close_channel": "does not look at the answer (contract 10.1); its test looks at what has become of the channel",
-    "lease": "asks nothing until its block begins; a refusal is then acquire_lease's",
-    "subscribe_sse": "asks nothing until it is iterated; a refusal is then an event, see test_streams.py",
-    "subscribe_agent": "as subscribe_sse",
-    "create_event_queue": "as subscribe_sse",
-    "discover": "needs no key and asks for nothing that could be wrong",
-    "get_server_config": "as discover",
-}
-
-# By the noun that will serve it.
-LATER = {
-    "graphs": [
+    "test_graphs.py": [
         "create_child_intent",
         "get_children",
         "get_descendants",
@@ -105,6 +89,34 @@ LATER = {
         "get_blocked_intents",
         "get_intent_graph",
     ],
+    "test_portfolios.py": [
+        "create_portfolio",
+        "get_portfolio",
+        "list_portfolios",
+        "update_portfolio_status",
+        "add_intent_to_portfolio",
+        "remove_intent_from_portfolio",
+        "get_portfolio_intents",
+        "get_intent_portfolios",
+        "subscribe_portfolio",
+    ],
+}
+
+# Methods that cannot be refused, and why.
+NEVER_REFUSED = {
+    "close": "asks the server nothing",
+    "close_channel": "does not look at the answer (contract 10.1); its test looks at what has become of the channel",
+    "lease": "asks nothing until its block begins; a refusal is then acquire_lease's",
+    "subscribe_sse": "asks nothing until it is iterated; a refusal is then an event, see test_streams.py",
+    "subscribe_agent": "as subscribe_sse",
+    "create_event_queue": "as subscribe_sse",
+    "discover": "needs no key and asks for nothing that could be wrong",
+    "get_server_config": "as discover",
+    "subscribe_portfolio": "as subscribe_sse",
+}
+
+# By the noun that will serve it.
+LATER = {
     "governance": [
         "set_governance_policy",
         "get_governance_policy",
@@ -116,17 +128,6 @@ LATER = {
         "escalate_to_human",
         "list_escalations",
         "resolve_escalation",
-    ],
-    "portfolios": [
-        "create_portfolio",
-        "get_portfolio",
-        "list_portfolios",
-        "update_portfolio_status",
-        "add_intent_to_portfolio",
-        "remove_intent_from_portfolio",
-        "get_portfolio_intents",
-        "get_intent_portfolios",
-        "subscribe_portfolio",
     ],
     "coordinators": [
         "create_coordinator_lease",

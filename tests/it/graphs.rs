@@ -53,7 +53,9 @@ async fn a_part_is_made_under_its_whole() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
+    world.clock.advance(1);
     let whole = intent(&ada, "whole", json!({})).await;
+    world.clock.advance(1);
     let first = intent(&ada, "first", json!({})).await;
     let children = format!("/intents/{whole}/children");
     // As the SDK asks: the parent is in the path and in the body.
@@ -64,6 +66,7 @@ async fn a_part_is_made_under_its_whole() {
     assert_eq!((&made["parent_intent_id"], &made["parent_id"]), (&json!(whole), &json!(whole)));
     assert_eq!((&made["depends_on"], &made["created_by"]), (&json!([first]), &json!("agent.ada")));
     assert_eq!(ada.once("k").post(&children, ask).await.is(200), made, "done once");
+    world.clock.advance(1);
     let bare = ada.post(&children, json!({ "title": "bare" })).await.is(200);
     assert_eq!(bare["parent_intent_id"], json!(whole));
     assert_eq!(
@@ -93,10 +96,15 @@ async fn a_part_is_made_under_its_whole() {
 async fn trees_are_walked_up_and_down_page_by_page() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
+    world.clock.advance(1);
     let root = intent(&ada, "root", json!({})).await;
+    world.clock.advance(1);
     let left = part(&ada, &root, "left", json!({})).await;
+    world.clock.advance(1);
     let right = part(&ada, &root, "right", json!({})).await;
+    world.clock.advance(1);
     let leaf = part(&ada, &left, "leaf", json!({})).await;
+    world.clock.advance(1);
     let twig = part(&ada, &leaf, "twig", json!({})).await;
     assert_eq!(listed(&ada, &root, "children").await, [&*left, &right]);
     assert_eq!(listed(&ada, &root, "descendants").await, [&*left, &right, &leaf, &twig]);
@@ -130,9 +138,13 @@ async fn what_may_not_be_read_is_left_out_with_all_behind_it() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
+    world.clock.advance(1);
     let root = intent(&ada, "root", json!({})).await;
+    world.clock.advance(1);
     let hidden = part(&ada, &root, "hidden", json!({})).await;
+    world.clock.advance(1);
     let behind = part(&ada, &hidden, "behind", json!({})).await;
+    world.clock.advance(1);
     let open = part(&ada, &root, "open", json!({ "depends_on": [hidden] })).await;
     shut(&ada, &hidden).await;
     assert_eq!(listed(&bob, &root, "children").await, [&*open]);
@@ -280,10 +292,15 @@ async fn what_is_ready_and_what_is_blocked_is_seen_at_once() {
 async fn a_graph_has_its_intents_and_the_lines_between_them() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
+    world.clock.advance(1);
     let above = intent(&ada, "above", json!({})).await;
+    world.clock.advance(1);
     let root = part(&ada, &above, "root", json!({})).await;
+    world.clock.advance(1);
     let elsewhere = intent(&ada, "elsewhere", json!({ "status": "active" })).await;
+    world.clock.advance(1);
     let left = part(&ada, &root, "left", json!({})).await;
+    world.clock.advance(1);
     let right = part(&ada, &root, "right", json!({ "depends_on": [left, elsewhere] })).await;
     moved(&ada, &left, "completed").await;
     let graph = ada.get(&format!("/intents/{root}/graph")).await.is(200);

@@ -195,6 +195,7 @@ async fn portfolios_are_listed_page_by_page() {
     let one = intent(&ada, "one", json!({})).await;
     let mut made = Vec::new();
     for n in 0..5 {
+        world.clock.advance(1);
         made.insert(0, portfolio(&ada, &format!("p{n}")).await);
         put(&ada, &made[0], &one).await;
     }
