@@ -26,6 +26,7 @@ use super::{api, health};
     tags(
         (name = "intents", description = "Goals with a state, a status and a log (RFC-0001)"),
         (name = "access", description = "Who may do what with an intent (RFC-0011)"),
+        (name = "governance", description = "What may be done on an intent at all, and who approves (RFC-0013)"),
         (name = "leases", description = "Who holds which part of an intent, and who decides (RFC-0003)"),
         (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),
         (name = "messages", description = "What they say (RFC-0021 §2 to §4)"),

@@ -6,7 +6,8 @@ use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Event, Kind, Tail, seal};
 use entente_core::ids::{EventId, IntentId};
 use entente_core::intents::{
-    Intent, IntentAsk, IntentStatus, create, created_payload, moved_payload, patched_payload, replay,
+    Intent, IntentAsk, IntentStatus, create, created_payload, governed_payload, moved_payload,
+    patched_payload, replay,
 };
 use entente_core::limits::{DEPENDENCIES, STATE_BYTES, TEXT_BYTES, TITLE_BYTES};
 use entente_core::patch::{Change, Op, Patch};
@@ -18,6 +19,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::any::{self, Dice, EXACT, at};
+
+/// The types of the events that make a new version.
+const CHANGES: [&str; 4] =
+    ["state_patched", "status_changed", "governance.policy_set", "governance.policy_removed"];
 
 fn ask() -> IntentAsk {
     IntentAsk {
@@ -45,6 +50,8 @@ fn made(ask: IntentAsk) -> Result<Intent, Code> {
 pub enum Step {
     Change(Change),
     Status(IntentStatus),
+    /// Another governance policy, or none any more.
+    Governed(Option<Map<String, Value>>),
     /// A client's event, under a type that may be one of the server's own.
     Posted(String, Map<String, Value>),
     /// An event of the server that does not change the intent.
@@ -59,6 +66,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => vec(patch, 0..3).prop_map(|patches| Step::Change(Change::Patches { patches })),
         1 => any::object().prop_map(|state| Step::Change(Change::Merge { state })),
         2 => select(&IntentStatus::ALL[..]).prop_map(Step::Status),
+        1 => proptest::option::of(any::object()).prop_map(Step::Governed),
         1 => (prop_oneof![own, any::name()], any::object()).prop_map(|(kind, payload)| Step::Posted(kind, payload)),
         1 => select(vec![Kind::AgentAssigned, Kind::ChannelMessage, Kind::AccessGranted]).prop_map(Step::Other),
     ];
@@ -92,6 +100,12 @@ pub fn live(state: Map<String, Value>, steps: &[Step]) -> (Intent, Vec<Event>) {
                     now,
                 );
                 intent = next;
+            }
+            Step::Governed(policy) => {
+                let kind =
+                    if policy.is_some() { Kind::GovernancePolicySet } else { Kind::GovernancePolicyRemoved };
+                intent = intent.governed(policy.clone(), now);
+                record(Draft::of(kind, "ada", governed_payload(&intent)), now);
             }
             Step::Posted(event_type, payload) => {
                 let posted = Draft {
@@ -209,7 +223,7 @@ proptest! {
     #[test]
     fn a_version_rises_by_one_with_each_change(state in any::object(), steps in steps()) {
         let (intent, events) = live(state, &steps);
-        let changes = events.iter().filter(|e| !e.posted && [Kind::StatePatched, Kind::StatusChanged].iter().any(|k| k.wire() == e.event_type));
+        let changes = events.iter().filter(|e| !e.posted && CHANGES.contains(&&*e.event_type));
         prop_assert_eq!(intent.version, 1 + i64::try_from(changes.count()).unwrap());
         prop_assert_eq!(intent.require_version(intent.version), Ok(()));
         for seen in [0, intent.version - 1, intent.version + 1, i64::MAX] {
@@ -222,7 +236,7 @@ proptest! {
     fn a_log_that_lost_a_change_is_no_log(state in any::object(), steps in steps(), place: Index) {
         let (intent, mut events) = live(state, &steps);
         let changes: Vec<usize> = (0..events.len())
-            .filter(|i| !events[*i].posted && ["intent_created", "state_patched", "status_changed"].contains(&&*events[*i].event_type))
+            .filter(|i| !events[*i].posted && (*i == 0 || CHANGES.contains(&&*events[*i].event_type)))
             .collect();
         let lost = changes[place.index(changes.len())];
         events.remove(lost);
@@ -243,7 +257,7 @@ proptest! {
         let at = place.index(events.len());
         let mut foreign = events.clone();
         foreign[at].intent_id = IntentId::from(Uuid::from_u128(8));
-        let changes = !foreign[at].posted && ["state_patched", "status_changed"].contains(&&*foreign[at].event_type);
+        let changes = !foreign[at].posted && CHANGES.contains(&&*foreign[at].event_type);
         prop_assert!(!changes || replayed(&foreign).is_err(), "another intent's change");
         events.insert(at + 1, events[0].clone());
         prop_assert!(replayed(&events).is_err(), "created twice");
