@@ -104,7 +104,7 @@ kinds! {
     LeaseAcquired = "lease_acquired";
     /// A lease ended; `reason` says by what.
     LeaseReleased = "lease_released";
-    /// Somebody asked for arbitration.
+    /// Somebody asked for arbitration, for an approval or for a person (`about`): clients know no other type for those.
     ArbitrationRequested = "arbitration_requested";
     /// A decision was recorded.
     DecisionRecorded = "decision_recorded";

@@ -267,14 +267,9 @@ impl Permit {
             self.decided_at = Some(now);
             self.decision_notes = notes;
         }
-        let enough = if votes(&self, judge.policy) {
-            let open = others.iter().filter(|other| other.id != self.id).chain([&self]);
-            let ballot = Ballot::of(open, judge.policy, judge.assigned);
-            ballot.granted >= ballot.required
-        } else {
-            true
-        };
-        if enough {
+        let open = others.iter().filter(|other| other.id != self.id).chain([&self]);
+        let ballot = Ballot::of(open, judge.policy, judge.assigned);
+        if !votes(&self, judge.policy) || ballot.granted >= ballot.required {
             self.status = PermitStatus::Approved;
         }
         Ok(self)

@@ -28,6 +28,7 @@ use super::{api, discovery, federation, health};
         (name = "graphs", description = "Parts of intents and what waits for what (RFC-0002)"),
         (name = "portfolios", description = "Intents that somebody keeps an eye on together (RFC-0004)"),
         (name = "access", description = "Who may do what with an intent (RFC-0011)"),
+        (name = "governance", description = "What may be done on an intent at all, and who approves (RFC-0013)"),
         (name = "leases", description = "Who holds which part of an intent, and who decides (RFC-0003)"),
         (name = "ledgers", description = "What work on an intent has used, made and failed at (RFC-0005, RFC-0009, RFC-0010)"),
         (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),

@@ -100,6 +100,18 @@ TESTED = {
         "get_intent_portfolios",
         "subscribe_portfolio",
     ],
+    "test_governance.py": [
+        "set_governance_policy",
+        "get_governance_policy",
+        "remove_governance_policy",
+        "request_approval",
+        "get_approval_status",
+        "approve_approval",
+        "deny_approval",
+        "escalate_to_human",
+        "list_escalations",
+        "resolve_escalation",
+    ],
 }
 
 # Methods that cannot be refused, and why.
@@ -117,18 +129,6 @@ NEVER_REFUSED = {
 
 # By the noun that will serve it.
 LATER = {
-    "governance": [
-        "set_governance_policy",
-        "get_governance_policy",
-        "remove_governance_policy",
-        "request_approval",
-        "get_approval_status",
-        "approve_approval",
-        "deny_approval",
-        "escalate_to_human",
-        "list_escalations",
-        "resolve_escalation",
-    ],
     "coordinators": [
         "create_coordinator_lease",
         "get_coordinator_lease",

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod federation;
+mod governance;
 mod graphs;
 mod ledgers;
 mod memory;
@@ -73,6 +74,7 @@ const NOBODYS: &[&str] = &[
     "POST /api/v1/agents/{agent_id}/identity/verify",
     // Those of others' intents are not listed.
     "GET /api/v1/checkpoints",
+    "GET /api/v1/escalations",
     "GET /api/v1/intents",
     "POST /api/v1/intents",
     "GET /api/v1/principals/me",

@@ -7,7 +7,8 @@ use entente_core::events::{Draft, Event, Kind, Tail, seal};
 use entente_core::graphs::{depend, dependency_payload, let_go};
 use entente_core::ids::{EventId, IntentId};
 use entente_core::intents::{
-    CHANGES, Intent, IntentAsk, IntentStatus, create, created_payload, moved_payload, patched_payload, replay,
+    CHANGES, Intent, IntentAsk, IntentStatus, create, created_payload, governed_payload, moved_payload,
+    patched_payload, replay,
 };
 use entente_core::limits::{DEPENDENCIES, STATE_BYTES, TEXT_BYTES, TITLE_BYTES};
 use entente_core::patch::{Change, Op, Patch};
@@ -19,6 +20,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::any::{self, Dice, EXACT, at};
+
+/// The types of the events that make a new version.
+const CHANGES: [&str; 4] =
+    ["state_patched", "status_changed", "governance.policy_set", "governance.policy_removed"];
 
 fn ask() -> IntentAsk {
     IntentAsk {
@@ -48,6 +53,8 @@ pub enum Step {
     Status(IntentStatus),
     /// Wait for one of a few others, or for it no longer.
     Wait(bool, u8),
+    /// Another governance policy, or none any more.
+    Governed(Option<Map<String, Value>>),
     /// A client's event, under a type that may be one of the server's own.
     Posted(String, Map<String, Value>),
     /// An event of the server that does not change the intent.
@@ -63,6 +70,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::object().prop_map(|state| Step::Change(Change::Merge { state })),
         2 => select(&IntentStatus::ALL[..]).prop_map(Step::Status),
         2 => (any::<bool>(), 1_u8..4).prop_map(|(more, which)| Step::Wait(more, which)),
+        1 => proptest::option::of(any::object()).prop_map(Step::Governed),
         1 => (prop_oneof![own, any::name()], any::object()).prop_map(|(kind, payload)| Step::Posted(kind, payload)),
         1 => select(vec![Kind::AgentAssigned, Kind::ChannelMessage, Kind::AccessGranted]).prop_map(Step::Other),
     ];
@@ -104,6 +112,12 @@ pub fn live(state: Map<String, Value>, steps: &[Step]) -> (Intent, Vec<Event>) {
                 let kind = if *more { Kind::DependencyAdded } else { Kind::DependencyRemoved };
                 record(Draft::of(kind, "bob", dependency_payload(other, &next)), now);
                 intent = next;
+            }
+            Step::Governed(policy) => {
+                let kind =
+                    if policy.is_some() { Kind::GovernancePolicySet } else { Kind::GovernancePolicyRemoved };
+                intent = intent.governed(policy.clone(), now);
+                record(Draft::of(kind, "ada", governed_payload(&intent)), now);
             }
             Step::Posted(event_type, payload) => {
                 let posted = Draft {

@@ -90,6 +90,8 @@ const WORDS: &[&str] = &[
     "not_the_principal",
     "hatch_closed",
     "circumstances_changed",
+    "governance_violation",
+    "already_decided",
     "rate_limited",
     "too_many_streams",
     "unavailable",

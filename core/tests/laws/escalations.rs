@@ -1,0 +1,107 @@
+//! Escalations (RFC-0013): who resolves what, and once.
+
+use entente_core::access::{Level, Standing};
+use entente_core::escalations::{Answerer, Escalation, EscalationAsk, EscalationStatus, Weight, escalate};
+use entente_core::ids::{EscalationId, IntentId};
+use entente_core::limits::{ESCALATIONS_WAITING, METADATA_BYTES, TEXT_BYTES};
+use entente_core::principals::Kind;
+use entente_core::refusal::Code;
+use serde_json::{Map, json};
+use uuid::Uuid;
+
+use crate::any::at;
+
+fn ask(to: Option<&str>) -> EscalationAsk {
+    EscalationAsk {
+        reason: "two sources".to_owned(),
+        assigned_to: to.map(str::to_owned),
+        ..EscalationAsk::default()
+    }
+}
+
+fn made(to: Option<&str>) -> Escalation {
+    escalate(ask(to), IntentId::from(Uuid::nil()), "a", EscalationId::from(Uuid::nil()), 0, at(0)).unwrap()
+}
+
+fn by<'a>(agent: &'a str, principal: &'a str, kind: Kind, level: Option<Level>) -> Answerer<'a> {
+    Answerer { agent, principal, kind, standing: Standing { level, granted: true, until: None } }
+}
+
+#[test]
+fn limits_are_kept() {
+    let of = |ask: EscalationAsk, waiting| {
+        let (intent, id) = (IntentId::from(Uuid::nil()), EscalationId::from(Uuid::nil()));
+        escalate(ask, intent, "a", id, waiting, at(0)).unwrap_err().code
+    };
+    assert_eq!(of(EscalationAsk { reason: " ".to_owned(), ..ask(None) }, 0), Code::InvalidRequest);
+    assert_eq!(of(EscalationAsk { reason: "x".repeat(TEXT_BYTES + 1), ..ask(None) }, 0), Code::TooLarge);
+    let large = Map::from_iter([("a".to_owned(), json!("x".repeat(METADATA_BYTES)))]);
+    assert_eq!(of(EscalationAsk { context: large, ..ask(None) }, 0), Code::TooLarge);
+    assert_eq!(of(ask(None), ESCALATIONS_WAITING), Code::TooLarge);
+    let admin = by("m", "m", Kind::Agent, Some(Level::Admin));
+    for (resolution, notes, code) in [
+        (" ", None, Code::InvalidRequest),
+        (&*"x".repeat(TEXT_BYTES + 1), None, Code::TooLarge),
+        ("go", Some("x".repeat(TEXT_BYTES + 1)), Code::TooLarge),
+    ] {
+        assert_eq!(made(None).resolve(admin, resolution, notes, at(1)).unwrap_err().code, code);
+    }
+}
+
+#[test]
+fn only_the_person_itself_answers_what_names_it() {
+    let named = made(Some("human.ada"));
+    for (who, why) in [
+        (by("agent.m", "agent.m", Kind::Agent, Some(Level::Admin)), "an admin"),
+        (
+            by("human.ada", "service.any", Kind::Service, Some(Level::Admin)),
+            "a key that may act as the person",
+        ),
+        (by("human.ada", "human.bob", Kind::Human, Some(Level::Admin)), "another person in its name"),
+        (by("human.bob", "human.bob", Kind::Human, Some(Level::Admin)), "another person"),
+        (by("human.ada", "human.ada", Kind::Agent, Some(Level::Admin)), "an agent of that name"),
+    ] {
+        let refused = named.clone().resolve(who, "go", None, at(1)).unwrap_err();
+        assert_eq!(refused.code, Code::NotThePrincipal, "{why}");
+    }
+    // Without any access to the intent: it was put before this person.
+    let ada = by("human.ada", "human.ada", Kind::Human, None);
+    assert!(ada.sees(&named) && !ada.sees(&made(None)));
+    let done = named.resolve(ada, "go", Some("sure".to_owned()), at(1)).unwrap();
+    assert_eq!((done.status, done.resolved_by.as_deref()), (EscalationStatus::Resolved, Some("human.ada")));
+    assert_eq!((done.resolved_at, done.resolution.as_deref()), (Some(at(1)), Some("go")));
+}
+
+#[test]
+fn what_names_nobody_is_for_people_and_admins() {
+    let reader = by("r", "r", Kind::Agent, Some(Level::Write));
+    assert_eq!(made(None).resolve(reader, "go", None, at(1)).unwrap_err().code, Code::Forbidden);
+    made(None).resolve(by("m", "m", Kind::Agent, Some(Level::Admin)), "go", None, at(1)).unwrap();
+    made(None).resolve(by("h", "h", Kind::Human, Some(Level::Read)), "go", None, at(1)).unwrap();
+}
+
+#[test]
+fn an_answer_stands() {
+    let admin = by("m", "m", Kind::Agent, Some(Level::Admin));
+    let done = made(None).resolve(admin, "go", None, at(1)).unwrap();
+    assert_eq!(done.clone().resolve(admin, "go", None, at(2)).unwrap(), done, "the same once more");
+    let other = by("n", "n", Kind::Agent, Some(Level::Admin));
+    for (who, what) in [(admin, "stop"), (other, "go")] {
+        assert_eq!(done.clone().resolve(who, what, None, at(2)).unwrap_err().code, Code::AlreadyDecided);
+    }
+    let over = Escalation { status: EscalationStatus::Expired, ..made(None) };
+    assert_eq!(over.resolve(admin, "go", None, at(2)).unwrap_err().code, Code::AlreadyDecided);
+}
+
+#[test]
+fn words_are_read_as_they_are_written() {
+    for status in [EscalationStatus::Pending, EscalationStatus::Resolved, EscalationStatus::Expired] {
+        assert_eq!(EscalationStatus::parse(status.as_str()), Some(status));
+        assert_eq!(json!(status), status.as_str());
+    }
+    for weight in [Weight::Low, Weight::Medium, Weight::High, Weight::Critical] {
+        assert_eq!(Weight::parse(weight.as_str()), Some(weight));
+        assert_eq!(json!(weight), weight.as_str());
+    }
+    assert_eq!((EscalationStatus::parse("x"), Weight::parse("x")), (None, None));
+}

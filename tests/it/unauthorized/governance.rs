@@ -1,0 +1,24 @@
+//! What the paths of governance name (RFC-0013).
+
+use crate::harness::{Client, Value, World, json};
+
+/// A request for approval and an escalation of the owner's.
+pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {
+    let asked = json!({ "action": "private", "reason": "private" });
+    let approval = owner.post(&format!("/intents/{intent}/approvals"), asked).await.ok();
+    let escalation =
+        owner.post(&format!("/intents/{intent}/escalations"), json!({ "reason": "private" })).await.ok();
+    let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
+    vec![("approval_id", id(&approval)), ("escalation_id", id(&escalation))]
+}
+
+/// Bodies of its operations.
+pub fn body(path: &str) -> Option<Value> {
+    match path.rsplit('/').next()? {
+        "governance" => Some(json!({ "completion_mode": "auto" })),
+        "approvals" if path.contains("/intents/") => Some(json!({ "action": "complete" })),
+        "escalations" => Some(json!({ "reason": "theirs" })),
+        "resolve" if path.contains("/escalations/") => Some(json!({ "resolution": "theirs" })),
+        _ => None,
+    }
+}
