@@ -22,6 +22,7 @@ mod checkpoints;
 mod claims;
 mod conformance;
 mod connections;
+mod coordinator_decisions;
 mod coordinators;
 mod credentials;
 mod deliveries;
@@ -175,6 +176,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     plans::routes(config);
     plan_verbs::routes(config);
     coordinators::routes(config);
+    coordinator_decisions::routes(config);
     suspensions::routes(config);
     access::routes(config);
     access_requests::routes(config);

@@ -60,6 +60,14 @@ TESTED = {
     "test_checkpoints.py": ["list_checkpoints", "get_checkpoint", "get_merkle_proof", "verify_consistency"],
     "test_subscriptions.py": ["subscribe", "get_subscriptions", "unsubscribe"],
     "test_streams.py": ["subscribe_sse", "subscribe_agent", "create_event_queue"],
+    "test_coordinators.py": [
+        "create_coordinator_lease",
+        "get_coordinator_lease",
+        "list_coordinator_leases",
+        "coordinator_heartbeat",
+        "create_decision_record",
+        "list_decision_records",
+    ],
     "test_errors.py": ["close"],
 }
 
@@ -115,14 +123,6 @@ LATER = {
     "attachments": ["add_attachment", "get_attachments", "delete_attachment"],
     "costs": ["record_cost", "get_costs"],
     "retries": ["set_retry_policy", "get_retry_policy", "record_failure", "get_failures"],
-    "coordinators": [
-        "create_coordinator_lease",
-        "get_coordinator_lease",
-        "list_coordinator_leases",
-        "coordinator_heartbeat",
-        "create_decision_record",
-        "list_decision_records",
-    ],
     "vaults": [
         "create_vault",
         "get_vault",

@@ -59,7 +59,8 @@ impl Places {
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
         let moment = post(world, &owner).await;
-        let places = vec![
+        let coordinators = super::coord::make(world, &owner, &intent).await;
+        let mut places = vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
@@ -90,6 +91,7 @@ impl Places {
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ];
         // Nouns with many things of their own make them in a file of their own.
+        places.extend(coordinators);
         Self(places)
     }
 
@@ -102,6 +104,7 @@ impl Places {
                 let one = id("checkpoint_id");
                 format!("{path}?from_checkpoint={one}&to_checkpoint={one}")
             }
+            "/api/v1/decisions" => format!("{path}?intent_id={}", id("intent_id")),
             "/api/v1/aee/keys/{kid}" => format!("{path}?entity=agent.owner"),
             _ => path.to_owned(),
         };
