@@ -284,28 +284,28 @@ impl Suspension {
     }
 }
 
-/// Whether a change of a state puts a question there, in the way in which the SDK does: the whole of it, without an answer.
+/// The question that a change of a state puts there, in the way in which the SDK does: the whole of it, without an answer.
 #[must_use]
-pub fn asks(change: &Change) -> bool {
-    let question = |value: &Value| {
-        value
-            .as_object()
-            .is_some_and(|record| record.contains_key("question") && !record.contains_key("resolution"))
-    };
-    match change {
-        Change::Patches { patches } => patches.iter().any(|patch| {
+pub fn question_in(change: &Change) -> Option<&Map<String, Value>> {
+    let value = match change {
+        Change::Patches { patches } => patches.iter().rev().find_map(|patch| {
             let whole = patch.path.split('/').filter(|part| !part.is_empty()).eq([MEMBER]);
-            patch.op == Op::Set && whole && question(&patch.value)
+            (patch.op == Op::Set && whole).then_some(&patch.value)
         }),
-        Change::Merge { state } => state.get(MEMBER).is_some_and(question),
-    }
+        Change::Merge { state } => state.get(MEMBER),
+    };
+    value?.as_object().filter(|record| is_open(record))
+}
+
+/// Whether a record is a question without an answer.
+fn is_open(record: &Map<String, Value>) -> bool {
+    record.contains_key("question") && !record.contains_key("resolution")
 }
 
 /// Whether the state has a question that waits for its answer.
 #[must_use]
 pub fn waits(state: &Map<String, Value>) -> bool {
-    let record = state.get(MEMBER).and_then(Value::as_object);
-    record.is_some_and(|record| record.contains_key("question") && !record.contains_key("resolution"))
+    state.get(MEMBER).and_then(Value::as_object).is_some_and(is_open)
 }
 
 /// Requires that a change which asks nothing leaves the question and what came of it alone: only the server writes an answer,

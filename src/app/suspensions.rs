@@ -25,7 +25,7 @@ use entente_core::moments::{MomentAsk, ValidWhile};
 use entente_core::patch::{Change, Op, Patch};
 use entente_core::principals::Kind as Being;
 use entente_core::refusal::{Code, Refusal};
-use entente_core::suspensions::{Asked, End, MEMBER, Suspension, check_room};
+use entente_core::suspensions::{Asked, End, MEMBER, Suspension, check_room, question_in};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
@@ -129,15 +129,8 @@ pub async fn put(
     fencing_token: Option<i64>,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
-    let record = match &change {
-        Change::Patches { patches } => patches.iter().rev().find(|one| one.value.get("question").is_some()),
-        Change::Merge { .. } => None,
-    };
-    let record = match (&change, record) {
-        (Change::Merge { state }, _) => state.get(MEMBER),
-        (Change::Patches { .. }, patch) => patch.map(|patch| &patch.value),
-    };
-    let record = record.and_then(Value::as_object).cloned().unwrap_or_default();
+    // The door has looked that there is one; without, there is nothing that could be read.
+    let record = question_in(&change).cloned().unwrap_or_default();
     let asked = Asked::read(&record)?;
     let setting = prepare(ctx, caller, intent_id, &asked, hinted(&asked), false).await?;
     let (asking, mut turn) = setting.begin(ctx, caller).await?;

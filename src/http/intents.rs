@@ -13,7 +13,7 @@ use entente_core::limits::PAGE;
 use entente_core::patch::{Change, Patch};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::seals::Seal;
-use entente_core::suspensions;
+use entente_core::suspensions::question_in;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -24,7 +24,7 @@ use super::body::{Body, Query, id, if_match};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
-use crate::app::{self, exports, intents};
+use crate::app::{exports, intents, suspensions};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config
@@ -285,8 +285,8 @@ async fn patch_state(
     };
     let token = body.value.fencing_token;
     // The SDK suspends an intent by putting a question into its state (RFC-0025 §5).
-    let intent = if suspensions::asks(&change) {
-        app::suspensions::put(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    let intent = if question_in(&change).is_some() {
+        suspensions::put(&doors.ctx, &asker.caller, id, seen, change, token).await?
     } else {
         intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?
     };

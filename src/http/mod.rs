@@ -23,6 +23,7 @@ mod checkpoints;
 mod claims;
 mod conformance;
 mod connections;
+mod coordinator_decisions;
 mod coordinators;
 mod costs;
 mod credentials;
@@ -202,6 +203,7 @@ fn api(config: &mut ServiceConfig<'_>) {
     plan_verbs::routes(config);
     memory::routes(config);
     coordinators::routes(config);
+    coordinator_decisions::routes(config);
     suspensions::routes(config);
     access::routes(config);
     access_requests::routes(config);

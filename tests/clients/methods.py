@@ -112,6 +112,14 @@ TESTED = {
         "list_escalations",
         "resolve_escalation",
     ],
+    "test_coordinators.py": [
+        "create_coordinator_lease",
+        "get_coordinator_lease",
+        "list_coordinator_leases",
+        "coordinator_heartbeat",
+        "create_decision_record",
+        "list_decision_records",
+    ],
 }
 
 # Methods that cannot be refused, and why.
@@ -129,14 +137,6 @@ NEVER_REFUSED = {
 
 # By the noun that will serve it.
 LATER = {
-    "coordinators": [
-        "create_coordinator_lease",
-        "get_coordinator_lease",
-        "list_coordinator_leases",
-        "coordinator_heartbeat",
-        "create_decision_record",
-        "list_decision_records",
-    ],
     "vaults": [
         "create_vault",
         "get_vault",

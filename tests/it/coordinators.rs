@@ -35,7 +35,8 @@ fn decision(made: &Value, kind: &str) -> Value {
 /// The types of the events of an intent that tell of coordinators and assignments, oldest first.
 async fn told(client: &Client, intent: &str) -> Vec<String> {
     let events = client.get(&format!("/intents/{intent}/events")).await.ok();
-    let types = events.as_array().unwrap().iter().rev().map(|one| one["event_type"].as_str().unwrap().to_owned());
+    let types =
+        events.as_array().unwrap().iter().rev().map(|one| one["event_type"].as_str().unwrap().to_owned());
     types.filter(|one| one.starts_with("coordinator.") || one.contains("assigned")).collect()
 }
 
@@ -92,8 +93,10 @@ async fn only_admins_appoint_and_one_holds_a_role() {
         ada.post("/coordinators", of(&intent, "agent.zoe", bad)).await.refused(422, code);
     }
     // A retry is the same appointment.
-    let named = ada.once("one").post("/coordinators", of(&intent, "agent.zoe", json!({ "role": "x" }))).await.is(200);
-    let retry = ada.once("one").post("/coordinators", of(&intent, "agent.zoe", json!({ "role": "x" }))).await.is(200);
+    let named =
+        ada.once("one").post("/coordinators", of(&intent, "agent.zoe", json!({ "role": "x" }))).await.is(200);
+    let retry =
+        ada.once("one").post("/coordinators", of(&intent, "agent.zoe", json!({ "role": "x" }))).await.is(200);
     assert_eq!(named, retry);
     assert_eq!(ada.get(&at(&made)).await.ok()["status"], "active");
     world.end().await;
@@ -123,13 +126,16 @@ async fn heartbeats_keep_it_and_silence_ends_it() {
     beat(&bob, &made).await.refused(409, "invalid_transition");
     world.sweep().await;
     world.sweep().await;
-    assert_eq!(told(&ada, &intent).await[2..], [
-        "coordinator.unresponsive",
-        "coordinator.resumed",
-        "coordinator.unresponsive",
-        "coordinator.failed_over",
-        "agent_unassigned"
-    ]);
+    assert_eq!(
+        told(&ada, &intent).await[2..],
+        [
+            "coordinator.unresponsive",
+            "coordinator.resumed",
+            "coordinator.unresponsive",
+            "coordinator.failed_over",
+            "agent_unassigned"
+        ]
+    );
     assert!(roles(&ada, &intent).await.is_empty());
     // Its place is free.
     appoint(&ada, &intent, "agent.eve", json!({})).await;
@@ -141,13 +147,16 @@ async fn a_silent_one_is_replaced_and_one_that_is_heard_of_only_by_name() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let intent = goal(&ada).await;
-    ada.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": "agent.bob", "role": "worker" })).await.ok();
+    ada.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": "agent.bob", "role": "worker" }))
+        .await
+        .ok();
     let first = appoint(&ada, &intent, "agent.bob", json!({})).await;
     world.clock.advance(120);
     let second = appoint(&ada, &intent, "agent.eve", json!({})).await;
     assert_eq!(bob.get(&at(&first)).await.ok()["status"], "failed_over");
     // It is what it was before.
-    let both = [("agent.bob".to_owned(), "worker".to_owned()), ("agent.eve".to_owned(), "coordinator".to_owned())];
+    let both =
+        [("agent.bob".to_owned(), "worker".to_owned()), ("agent.eve".to_owned(), "coordinator".to_owned())];
     let mut now = roles(&ada, &intent).await;
     now.sort();
     assert_eq!(now, both);
@@ -192,6 +201,7 @@ async fn decisions_are_the_appointed_agents() {
     assert_eq!((&said["agent_id"], &said["coordinator_id"]), (&json!("agent.bob"), &made["id"]));
     assert_eq!(said["alternatives_considered"], json!([{ "description": "one task" }]));
     // By the agent's name as well.
+    world.clock.advance(1);
     let mut by_name = decision(&made, "failure_handled");
     by_name["coordinator_id"] = json!("agent.bob");
     let second = bob.post("/decisions", by_name).await.is(200);
@@ -204,7 +214,9 @@ async fn decisions_are_the_appointed_agents() {
     assert_eq!(ada.get(&format!("/decisions?coordinator_id={id}")).await.is(200), json!([second, said]));
     assert_eq!(ada.get(&format!("/decisions?intent_id={intent}")).await.is(200), json!([second, said]));
     ada.get("/decisions").await.refused(422, "invalid_parameter");
-    for (member, bad) in [("summary", json!(" ")), ("confidence", json!(2)), ("alternatives_considered", json!([1]))] {
+    for (member, bad) in
+        [("summary", json!(" ")), ("confidence", json!(2)), ("alternatives_considered", json!([1]))]
+    {
         let mut wrong = decision(&made, "plan_created");
         wrong[member] = bad;
         bob.post("/decisions", wrong).await.refused(422, "invalid_request");
@@ -231,7 +243,10 @@ async fn it_rests_goes_on_and_finishes() {
     eve.patch(&path, rest.clone()).await.refused(428, "precondition_required");
     bob.seen(&json!(1)).patch(&path, rest.clone()).await.refused(403, "forbidden");
     let rests = eve.seen(&json!(1)).patch(&path, rest.clone()).await.is(200);
-    assert_eq!((&rests["status"], &rests["version"], &rests["expires_at"]), (&json!("paused"), &json!(2), &json!(null)));
+    assert_eq!(
+        (&rests["status"], &rests["version"], &rests["expires_at"]),
+        (&json!("paused"), &json!(2), &json!(null))
+    );
     let stale = eve.seen(&json!(1)).patch(&path, rest).await.refused(409, "version_conflict");
     assert_eq!(stale["current_version"], 2);
     // Who rests decides nothing, and is not given up for being silent.

@@ -55,7 +55,8 @@ async fn waiting(person: &Client) -> Value {
 
 async fn types(client: &Client, intent: &str, like: &str) -> Vec<String> {
     let events = client.get(&format!("/intents/{intent}/events")).await.ok();
-    let all = events.as_array().unwrap().iter().rev().map(|one| one["event_type"].as_str().unwrap().to_owned());
+    let all =
+        events.as_array().unwrap().iter().rev().map(|one| one["event_type"].as_str().unwrap().to_owned());
     all.filter(|one| one.contains(like)).collect()
 }
 
@@ -76,7 +77,8 @@ async fn a_person_answers_in_the_inbox_and_the_intent_goes_on() {
     assert_eq!(moment["expires_at"], asked["expires_at"]);
     let slots = &moment["binding_moment"];
     assert_eq!(slots["question"]["stem"], "Refund order 7?");
-    let labels: Vec<&Value> = slots["question"]["options"].as_array().unwrap().iter().map(|one| &one["label"]).collect();
+    let labels: Vec<&Value> =
+        slots["question"]["options"].as_array().unwrap().iter().map(|one| &one["label"]).collect();
     assert_eq!(labels, ["Approve", "Deny", "Ask the customer"]);
     assert_eq!(slots["question"]["recommended_idx"], 0);
     assert_eq!(slots["question"]["hatches"], json!({ "free_text": false, "dialogue": true }));
@@ -134,9 +136,15 @@ async fn the_person_responds_at_the_intent_and_closes_the_moment() {
 async fn words_forms_and_many_choices_are_written() {
     let world = World::start().await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
-    let many: Vec<Value> = (0..6).map(|n| json!({ "value": format!("v{n}"), "label": format!("Way {n}") })).collect();
+    let many: Vec<Value> =
+        (0..6).map(|n| json!({ "value": format!("v{n}"), "label": format!("Way {n}") })).collect();
     for (more, written, bad, came) in [
-        (json!({ "response_type": "text", "choices": [] }), "Call them first.", None, json!("Call them first.")),
+        (
+            json!({ "response_type": "text", "choices": [] }),
+            "Call them first.",
+            None,
+            json!("Call them first."),
+        ),
         (
             json!({ "response_type": "form", "choices": [], "context": { "city": "?" } }),
             "city: Bern\nfloor: 3",
@@ -172,7 +180,12 @@ async fn a_refused_question_is_called_off_and_does_not_come_back() {
     let intent = goal(&agent).await;
     let asked = suspend(&agent, &intent, json!({})).await;
     let moment = waiting(&ada).await;
-    ada.post(&format!("{}/resolution", at(&moment)), answer(&moment, dialogue("Ask the owner of the order."))).await.is(200);
+    ada.post(
+        &format!("{}/resolution", at(&moment)),
+        answer(&moment, dialogue("Ask the owner of the order.")),
+    )
+    .await
+    .is(200);
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["resolution"]), ("active", &json!("cancelled")));
     assert_eq!(record["cancelled_because"], "refused");
@@ -223,7 +236,10 @@ async fn bad_questions_are_refused_and_leave_nothing() {
     let once = agent.once("q").post(&path, question(json!({}))).await.is(201);
     assert_eq!(agent.once("q").post(&path, question(json!({}))).await.is(201), once);
     agent.post(&path, question(json!({ "question": "Another?" }))).await.refused(409, "invalid_transition");
-    agent.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": [] })).await.ok();
+    agent
+        .put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": [] }))
+        .await
+        .ok();
     stranger.post(&path, question(json!({}))).await.refused(403, "access_closed");
     respond(&stranger, &intent, &once, json!("approve")).await.refused(403, "access_closed");
     stranger.get(&format!("/intents/{intent}/suspensions")).await.refused(403, "access_closed");

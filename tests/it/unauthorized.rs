@@ -7,6 +7,7 @@ mod governance;
 mod graphs;
 mod ledgers;
 mod memory;
+mod coord;
 mod places;
 mod triggers;
 
@@ -113,6 +114,7 @@ const NOBODYS: &[&str] = &[
 async fn call(client: &Client, method: &str, places: &Places, template: &str) -> super::harness::Reply {
     let mut body = body(template);
     if ["v1/tasks", "v1/plans", "federation/dispatch"].iter().any(|end| template.ends_with(end)) {
+    if ["v1/tasks", "v1/plans", "v1/coordinators", "v1/decisions"].iter().any(|end| template.ends_with(end)) {
         body["intent_id"] = json!(places.fill("{intent_id}"));
     }
     let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body.to_string());

@@ -16,7 +16,10 @@ async fn time_is_over_for_who_reads_it_and_is_written_once() {
     world.clock.advance(30);
     // Nobody has written it down yet.
     let read = agent.get(&format!("/intents/{intent}")).await.ok();
-    assert_eq!((&read["status"], &read["state"]["_suspension"]["resolution"]), (&json!("active"), &json!("expired")));
+    assert_eq!(
+        (&read["status"], &read["state"]["_suspension"]["resolution"]),
+        (&json!("active"), &json!("expired"))
+    );
     assert_eq!(read["state"]["_suspension"]["response"], "deny");
     let listed = agent.get("/intents?status=suspended_awaiting_input").await.ok();
     assert_eq!(listed["intents"], json!([]));
@@ -109,7 +112,9 @@ async fn where_nobody_can_be_asked_admins_answer_but_no_agent() {
     let world = World::start().await;
     let (agent, other) = (world.agent("agent.a").await, world.agent("agent.b").await);
     let intent = goal(&agent).await;
-    let asked = suspend(&agent, &intent, json!({ "principal_id": null, "response_type": "confirm", "choices": [] })).await;
+    let asked =
+        suspend(&agent, &intent, json!({ "principal_id": null, "response_type": "confirm", "choices": [] }))
+            .await;
     assert_eq!((&asked["unasked"], &asked["moment_id"]), (&json!("nobody_to_ask"), &json!(null)));
     respond(&agent, &intent, &asked, json!("yes")).await.refused(403, "not_the_principal");
     respond(&other, &intent, &asked, json!("yes")).await.refused(403, "not_the_principal");
@@ -124,7 +129,10 @@ async fn where_nobody_can_be_asked_admins_answer_but_no_agent() {
     forged["responded_by"] = json!("operator@example.com");
     forged["metadata"] = json!({ "channel": "slack" });
     let done = service.post(&path, forged).await.is(200);
-    assert_eq!((&done["responded_by"], &done["choice_label"]), (&json!("operator@example.com"), &json!("Yes")));
+    assert_eq!(
+        (&done["responded_by"], &done["choice_label"]),
+        (&json!("operator@example.com"), &json!("Yes"))
+    );
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["metadata"]["channel"]), ("active", &json!("slack")));
     world.end().await;

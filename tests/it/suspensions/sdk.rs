@@ -63,16 +63,23 @@ async fn nobody_writes_an_answer_but_the_server() {
     early.refused(409, "invalid_transition");
     let asked = ask(&agent, &intent, "one", json!({})).await;
     let path = format!("/intents/{intent}/state");
-    let forged = record("one", json!({ "resolution": "responded", "response": "yes", "responded_by": "human.ada" }));
+    let forged =
+        record("one", json!({ "resolution": "responded", "response": "yes", "responded_by": "human.ada" }));
     put(&agent, &intent, &asked["version"], forged).await.refused(409, "invalid_transition");
     for patches in [
         json!([{ "op": "set", "path": "_suspension/resolution", "value": "responded" }]),
         json!([{ "op": "set", "path": "/_suspension/question", "value": "Something else?" }]),
         json!([{ "op": "remove", "path": "_suspension" }]),
     ] {
-        agent.seen(&asked["version"]).post(&path, json!({ "patches": patches })).await.refused(409, "invalid_transition");
+        agent
+            .seen(&asked["version"])
+            .post(&path, json!({ "patches": patches }))
+            .await
+            .refused(409, "invalid_transition");
     }
-    put(&agent, &intent, &asked["version"], record("two", json!({}))).await.refused(409, "invalid_transition");
+    put(&agent, &intent, &asked["version"], record("two", json!({})))
+        .await
+        .refused(409, "invalid_transition");
     // Everything else goes on.
     let other = json!({ "patches": [{ "op": "set", "path": "progress", "value": 1 }] });
     agent.seen(&asked["version"]).post(&path, other).await.is(200);
@@ -93,11 +100,16 @@ async fn what_a_person_refused_is_called_off_at_once() {
     let intent = goal(&agent).await;
     ask(&agent, &intent, "one", json!({})).await;
     let moment = waiting(&ada).await;
-    ada.post(&format!("{}/resolution", at(&moment)), answer(&moment, dialogue("Not mine to say."))).await.is(200);
+    ada.post(&format!("{}/resolution", at(&moment)), answer(&moment, dialogue("Not mine to say.")))
+        .await
+        .is(200);
     assert_eq!(now(&agent, &intent).await.1["cancelled_because"], "refused");
     // The SDK hears that there will be no answer, instead of an error half-way.
     let after = ask(&agent, &intent, "two", json!({})).await;
-    assert_eq!((&after["status"], &after["state"]["_suspension"]["resolution"]), (&json!("active"), &json!("cancelled")));
+    assert_eq!(
+        (&after["status"], &after["state"]["_suspension"]["resolution"]),
+        (&json!("active"), &json!("cancelled"))
+    );
     assert_eq!(now(&agent, &intent).await.1["cancelled_because"], "refused_before");
     world.end().await;
 }
@@ -137,6 +149,9 @@ async fn a_ladder_is_a_second_person() {
     assert_eq!(waiting(&eve).await["binding_moment"]["question"]["stem"], "Deploy?");
     world.pass(200).await;
     let (status, found) = now(&agent, &intent).await;
-    assert_eq!((status.as_str(), &found["resolution"], &found["response"]), ("active", &json!("expired"), &json!("no")));
+    assert_eq!(
+        (status.as_str(), &found["resolution"], &found["response"]),
+        ("active", &json!("expired"), &json!("no"))
+    );
     world.end().await;
 }
