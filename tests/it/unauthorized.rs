@@ -3,6 +3,7 @@
 
 mod bodies;
 mod places;
+mod vaults;
 
 use entente::http::openapi::Document;
 
@@ -59,6 +60,9 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/audit",
     "GET /api/v1/credentials",
     // One's own; those of others are not listed.
+    "GET /api/v1/vaults",
+    "POST /api/v1/vaults",
+    "GET /api/v1/agents/{agent_id}/grants",
     "GET /api/v1/subscriptions",
     "POST /api/v1/subscriptions",
     // One's own; of another's entity there are none.
@@ -80,6 +84,7 @@ async fn call(client: &Client, method: &str, places: &Places, template: &str) ->
     if template.ends_with("v1/tasks") || template.ends_with("v1/plans") {
         body["intent_id"] = json!(places.fill("{intent_id}"));
     }
+    vaults::fill(&mut body, places);
     let sent = matches!(method, "POST" | "PUT" | "PATCH").then(|| body.to_string());
     client.with("if-match", "1").send(method, &format!("/{}", places.fill(template)), sent).await
 }
@@ -100,7 +105,8 @@ async fn nobody_gets_in_without_a_key() {
             let reply = call(client, &method, &places, &path).await;
             // The resources of jobs say it in ARCP's words (§12).
             let jobs = ["jobs", "workers", "arcp", "credentials"].map(|first| format!("/api/v1/{first}"));
-            let words = if jobs.iter().any(|first| path.starts_with(first)) {
+            let own = path.starts_with("/api/v1/credentials") && !vaults::of_jobs(&method, &path);
+            let words = if jobs.iter().any(|first| path.starts_with(first)) && !own {
                 "UNAUTHENTICATED"
             } else {
                 "unauthenticated"

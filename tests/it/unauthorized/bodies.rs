@@ -1,11 +1,12 @@
 //! A body for every operation that takes one.
 
+use super::vaults;
 use crate::harness::{Value, json};
 use crate::identities::key;
 use crate::moments;
 
 /// What nouns say of their own operations, before what is said here.
-const NOUNS: &[fn(&str) -> Option<Value>] = &[];
+const NOUNS: &[fn(&str) -> Option<Value>] = &[vaults::body];
 
 /// Bodies that would be lawful, so that it is the caller who is refused and not the body.
 pub fn body(path: &str) -> Value {

@@ -1,5 +1,6 @@
 //! The things that the paths name, made for somebody who is not the one who asks.
 
+use super::vaults;
 use crate::envelopes::{letter, with};
 use crate::harness::{Client, Value, World, json};
 use crate::identities::{key, register};
@@ -59,7 +60,7 @@ impl Places {
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
         let moment = post(world, &owner).await;
-        let places = vec![
+        let mut places = vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
@@ -90,6 +91,7 @@ impl Places {
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ];
         // Nouns with many things of their own make them in a file of their own.
+        places.extend(vaults::make(&owner).await);
         Self(places)
     }
 
