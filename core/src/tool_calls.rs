@@ -46,6 +46,9 @@ const RESERVED: [&str; 14] = [
     "user-agent",
 ];
 
+/// Those of them that a secret may stand in.
+const OPENING: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
+
 /// Which kind of request is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Adapter {
@@ -276,11 +279,9 @@ impl Connection {
         }
         if let Some(name) = &self.auth.header_name {
             check_header(name)?;
-            // Where a secret belongs it may well be.
-            let own = RESERVED.iter().filter(|reserved| !reserved.ends_with("authorization"));
-            if own.into_iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
-                && !name.eq_ignore_ascii_case("cookie")
-            {
+            // In some of the server's own headers a secret is where it belongs.
+            let taken = RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved));
+            if taken && !OPENING.iter().any(|known| name.eq_ignore_ascii_case(known)) {
                 return Err(wrong(format!("`auth.header_name` cannot be `{name}`.")));
             }
         }

@@ -64,11 +64,13 @@ pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Ide
     caller.require(if new.delegated_from.is_some() { Scope::ToolsUse } else { Scope::ToolsManage })?;
     let giver = caller.speaker("granted_by", new.granted_by.as_deref(), ctx.settings.strict)?;
     let giver = caller.acting_as(giver);
+    // Who holds no grant hears nothing of what there is either.
+    let missing = if new.delegated_from.is_some() { "grant" } else { "credential" };
     let known = tool_credentials::find(&mut *ctx.pool.acquire().await?, new.credential_id).await?;
-    let home = known.ok_or_else(|| not_found("credential"))?.vault_id;
+    let home = known.ok_or_else(|| not_found(missing))?.vault_id;
     let mut tx = vaults::begin(ctx, home, caller, once).await?;
     let credential = tool_credentials::find(&mut tx, new.credential_id).await?;
-    let credential = credential.ok_or_else(|| not_found("credential"))?;
+    let credential = credential.ok_or_else(|| not_found(missing))?;
     let parent = parent(&mut tx, &giver, &new).await?;
     if parent.is_none() {
         tool_credentials::reachable(&mut tx, caller, credential.id).await?;

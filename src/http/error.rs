@@ -4,7 +4,7 @@
 use std::fmt;
 
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use actix_web::http::{StatusCode, header};
+use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
 use entente_core::envelopes::receipt::Receipt;
 use entente_core::governance::Violation;
@@ -214,13 +214,16 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family that a path belongs to.
+    /// The family that a method of a path belongs to.
     #[must_use]
-    pub fn of(path: &str) -> Self {
+    pub fn of(method: &Method, path: &str) -> Self {
         let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/v1/"));
-        let first = rest.and_then(|rest| rest.split('/').next());
-        match first {
-            Some("jobs" | "workers" | "arcp" | "credentials") => Self::Jobs,
+        let mut parts = rest.unwrap_or_default().split('/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("jobs" | "workers" | "arcp"), _, _) => Self::Jobs,
+            // Credentials of jobs are listed and retried; the others are those in vaults (RFC-0014).
+            (Some("credentials"), None, _) if method == Method::GET => Self::Jobs,
+            (Some("credentials"), Some(_), Some("retry")) => Self::Jobs,
             _ => Self::House,
         }
     }

@@ -69,7 +69,7 @@ pub async fn pass(
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
     // Known once the caller is; until then nothing with a time in it is said.
     let dialect = response.request().extensions().get::<Dialect>().copied().unwrap_or(Dialect::Standard);
-    let family = Family::of(response.request().path());
+    let family = Family::of(response.request().method(), response.request().path());
     if let Some(filled) = problem.map(|problem| problem.response(&id, dialect, family)) {
         let (http, _) = response.into_parts();
         response = ServiceResponse::new(http, filled);

@@ -120,6 +120,19 @@ TESTED = {
         "create_decision_record",
         "list_decision_records",
     ],
+    "test_vaults.py": [
+        "create_vault",
+        "get_vault",
+        "create_credential",
+        "get_credential",
+        "create_tool_grant",
+        "get_tool_grant",
+        "list_agent_grants",
+        "revoke_grant",
+        "record_invocation",
+        "list_invocations",
+        "invoke_tool",
+    ],
 }
 
 # Methods that cannot be refused, and why.
@@ -137,17 +150,4 @@ NEVER_REFUSED = {
 
 # By the noun that will serve it.
 LATER = {
-    "vaults": [
-        "create_vault",
-        "get_vault",
-        "create_credential",
-        "get_credential",
-        "create_tool_grant",
-        "get_tool_grant",
-        "list_agent_grants",
-        "revoke_grant",
-        "record_invocation",
-        "list_invocations",
-        "invoke_tool",
-    ],
 }

@@ -6,7 +6,7 @@ mod records;
 mod requests;
 mod tokens;
 
-use crate::harness::{Client, Got, Receiver, Value, World, json};
+use crate::harness::{Client, Got, Receiver, Setup, Value, World, json};
 use crate::tool_grants::grant;
 use crate::vaults::{SECRET, credential, vault};
 
@@ -22,11 +22,19 @@ pub struct Stage {
 impl Stage {
     /// With a connection and a grant as said.
     pub async fn set(auth_type: &str, secret: Value, connection: Value, granted: Value) -> Self {
-        Self::on(World::start().await, (auth_type, secret), connection, granted).await
+        // No longer than it takes: some of these calls never end.
+        let settings = vec![("ENTENTE_DRAIN_SECONDS", "0")];
+        let world = World::with(Setup { settings, ..Setup::default() }).await;
+        Self::on(world, (auth_type, secret), connection, granted).await
     }
 
     /// As [`Self::set`], in this world.
-    pub async fn on(world: World, (auth_type, secret): (&str, Value), connection: Value, granted: Value) -> Self {
+    pub async fn on(
+        world: World,
+        (auth_type, secret): (&str, Value),
+        connection: Value,
+        granted: Value,
+    ) -> Self {
         let ada = world.agent("agent.ada").await;
         let receiver = Receiver::start().await;
         let mut metadata = json!({ "base_url": format!("http://{}/api", receiver.address) });

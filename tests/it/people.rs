@@ -160,7 +160,7 @@ async fn nobody_lets_himself_in_as_a_person() {
     // An agent that may do everything, and act as anybody.
     admin.post("/principals", json!({ "id": "agent.strong", "kind": "agent" })).await.is(201);
     let scopes = json!({ "scopes": ["admin", "intents:read", "intents:write", "channels:read", "channels:write",
-        "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write", "moments:read", "moments:write"], "act_as": ["*"] });
+        "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write", "moments:read", "moments:write", "tools:use", "tools:manage"], "act_as": ["*"] });
     let strong = admin.post("/principals/agent.strong/keys", scopes).await.is(201);
     let strong = world.client(strong["key"].as_str().unwrap());
     strong.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);

@@ -18,10 +18,12 @@ async fn without(world: &World, admin: &Client, scope: &str) -> Made {
         "agents:write",
         "moments:read",
         "moments:write",
+        "tools:use",
+        "tools:manage",
         "admin",
     ];
     let rest: Vec<&str> = scopes.into_iter().filter(|known| *known != scope).collect();
-    assert_eq!(rest.len(), 8);
+    assert_eq!(rest.len(), 10);
     key(world, admin, "agent.ada", json!({ "scopes": rest })).await
 }
 
@@ -81,7 +83,9 @@ async fn a_key_without_a_word_may_do_all_but_manage() {
         "mail:read",
         "mail:write",
         "moments:read",
-        "moments:write"
+        "moments:write",
+        "tools:use",
+        "tools:manage"
     ]);
     assert_eq!(made.record["scopes"], ordinary);
     assert_eq!(made.record["act_as"], json!([]));

@@ -20,7 +20,12 @@ async fn the_owner_gives_and_the_grantee_sees_its_own() {
     let world = World::start().await;
     let (ada, bob, eve) =
         (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
-    let put = credential(&ada, &vault(&ada).await, json!({ "secret": SECRET, "scopes_available": ["read", "write"] })).await;
+    let put = credential(
+        &ada,
+        &vault(&ada).await,
+        json!({ "secret": SECRET, "scopes_available": ["read", "write"] }),
+    )
+    .await;
     let ask = json!({
         "credential_id": put["id"], "agent_id": "agent.bob", "granted_by": "agent.ada", "scopes": ["read"],
         "constraints": { "max_invocations_per_hour": 5 }, "context": { "why": "research" },
@@ -93,6 +98,7 @@ async fn lists_of_grants_have_pages() {
     let mut made = Vec::new();
     for _ in 0..3 {
         made.push(grant(&ada, &put, "agent.bob", json!({})).await);
+        world.clock.advance(1);
     }
     for list in ["/agents/agent.bob/grants".to_owned(), format!("/credentials/{}/grants", id(&put))] {
         assert_eq!(ada.get(&format!("{list}?limit=2")).await.is(200), json!(made[..2]));
@@ -108,7 +114,8 @@ async fn what_is_passed_on_is_never_more() {
     let (ada, bob, eve) =
         (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
     let put = credential(&ada, &vault(&ada).await, json!({})).await;
-    let more = json!({ "scopes": ["read", "write"], "delegatable": true, "expires_at": "2026-11-21T10:00:00Z" });
+    let more =
+        json!({ "scopes": ["read", "write"], "delegatable": true, "expires_at": "2026-11-21T10:00:00Z" });
     let first = grant(&ada, &put, "agent.bob", more).await;
     let fixed = grant(&ada, &put, "agent.bob", json!({ "scopes": ["read"] })).await;
     let on = |parent: &Value, more: Value| {
@@ -174,7 +181,8 @@ async fn a_credential_that_ends_takes_its_grants_along() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let home = vault(&ada).await;
-    let one = credential(&ada, &home, json!({ "secret": SECRET, "expires_at": "2026-11-21T09:00:00Z" })).await;
+    let one =
+        credential(&ada, &home, json!({ "secret": SECRET, "expires_at": "2026-11-21T09:00:00Z" })).await;
     let two = credential(&ada, &home, json!({ "secret": SECRET })).await;
     let three = credential(&ada, &home, json!({ "secret": SECRET })).await;
     let (a, b, c) = (
@@ -208,8 +216,11 @@ async fn each_scope_of_tools_opens_its_own() {
             world.client(made["key"].as_str().unwrap())
         }
     };
-    let (uses, manages, other) =
-        (key(json!(["tools:use"])).await, key(json!(["tools:manage"])).await, key(json!(["intents:read"])).await);
+    let (uses, manages, other) = (
+        key(json!(["tools:use"])).await,
+        key(json!(["tools:manage"])).await,
+        key(json!(["intents:read"])).await,
+    );
     let home = vault(&manages).await;
     let put = credential(&manages, &home, json!({})).await;
     let made = grant(&manages, &put, "agent.ada", json!({})).await;

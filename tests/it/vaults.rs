@@ -18,7 +18,8 @@ pub async fn vault(owner: &Client) -> String {
 
 /// A credential in a vault, with what more it is to have.
 pub async fn credential(owner: &Client, vault: &str, more: Value) -> Value {
-    let mut ask = json!({ "vault_id": vault, "service": "search", "label": "the team's key", "auth_type": "api_key" });
+    let mut ask =
+        json!({ "vault_id": vault, "service": "search", "label": "the team's key", "auth_type": "api_key" });
     ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     owner.post("/credentials", ask).await.is(200)
 }
@@ -45,8 +46,7 @@ pub async fn places_of(world: &World, text: &str) -> Vec<String> {
             "SELECT count(*) FROM {table} AS t WHERE position($1 in t::text) > 0 \
              OR position(encode(convert_to($1, 'UTF8'), 'hex') in t::text) > 0"
         );
-        let hits: i64 =
-            sqlx::query_scalar(AssertSqlSafe(count)).bind(text).fetch_one(pool).await.unwrap();
+        let hits: i64 = sqlx::query_scalar(AssertSqlSafe(count)).bind(text).fetch_one(pool).await.unwrap();
         if hits > 0 {
             found.push(table);
         }
@@ -89,7 +89,9 @@ async fn a_vault_is_its_owners() {
     assert_eq!(bob.get("/vaults").await.is(200), json!([]));
     bob.get(&path).await.refused(404, "not_found");
     bob.delete(&path).await.refused(404, "not_found");
-    bob.post("/vaults", json!({ "owner_id": "agent.ada", "name": "mine" })).await.refused(403, "may_not_act_as");
+    bob.post("/vaults", json!({ "owner_id": "agent.ada", "name": "mine" }))
+        .await
+        .refused(403, "may_not_act_as");
     ada.post("/vaults", json!({ "name": " " })).await.refused(422, "invalid_request");
     ada.post("/vaults", json!({ "name": "x".repeat(501) })).await.refused(413, "too_large");
     // What is in it is listed with it, and a stranger puts nothing in.
@@ -196,15 +198,22 @@ async fn another_secret_takes_the_place_of_the_first() {
     bob.patch(&path, next.clone()).await.refused(404, "not_found");
     ada.seen(&json!(7)).patch(&path, next.clone()).await.refused(409, "version_conflict");
     let rotated = ada.seen(&json!(1)).patch(&path, next.clone()).await.is(200);
-    assert_eq!((&rotated["version"], &rotated["rotated_at"]), (&json!(2), &json!("2026-11-21T08:01:00.000000Z")));
+    assert_eq!(
+        (&rotated["version"], &rotated["rotated_at"]),
+        (&json!(2), &json!("2026-11-21T08:01:00.000000Z"))
+    );
     assert_ne!(sealed().await, first);
     ada.seen(&json!(1)).patch(&path, next).await.refused(409, "version_conflict");
     // What is said otherwise changes no secret; null is not nothing.
-    let change = json!({ "label": "new", "expires_at": "2026-11-21T09:00:00Z", "scopes_available": ["read"] });
+    let change =
+        json!({ "label": "new", "expires_at": "2026-11-21T09:00:00Z", "scopes_available": ["read"] });
     let changed = ada.patch(&path, change).await.is(200);
     assert_eq!((&changed["label"], &changed["version"]), (&json!("new"), &json!(2)));
     assert_eq!(changed["expires_at"], "2026-11-21T09:00:00.000000Z");
-    assert_eq!(ada.patch(&path, json!({ "label": "newer" })).await.is(200)["expires_at"], changed["expires_at"]);
+    assert_eq!(
+        ada.patch(&path, json!({ "label": "newer" })).await.is(200)["expires_at"],
+        changed["expires_at"]
+    );
     ada.patch(&path, json!({ "expires_at": "2026-11-21T07:00:00Z" })).await.refused(422, "already_expired");
     // Over is over from the instant on, and its log says so once.
     world.clock.advance(3_600);
@@ -303,10 +312,8 @@ async fn a_row_that_was_moved_does_not_open() {
     assert_eq!(opens(&eve).await, (200, "unreachable".to_owned()));
     tamper(
         &world,
-        &format!(
-            "UPDATE tool_credentials SET sealed = (SELECT sealed FROM tool_credentials WHERE service = 'search' AND vault_id <> \
-             (SELECT id FROM vaults WHERE owner_id = 'agent.eve')) WHERE vault_id = (SELECT id FROM vaults WHERE owner_id = 'agent.eve')"
-        ),
+        "UPDATE tool_credentials SET sealed = (SELECT c.sealed FROM tool_credentials c JOIN vaults v ON v.id = c.vault_id \
+         WHERE v.owner_id = 'agent.ada') WHERE vault_id = (SELECT id FROM vaults WHERE owner_id = 'agent.eve')",
     )
     .await;
     assert_eq!(opens(&eve).await, (500, "internal".to_owned()));

@@ -34,8 +34,11 @@ async fn constraints_are_kept_and_what_they_deny_is_on_record() {
     let denied = uses.iter().filter(|one| one["status"] == "denied" && one["error"]["code"] == "constraint");
     assert_eq!((uses.len(), denied.count()), (7, 5));
     stage.world.end().await;
-    for constraints in [json!({ "ip_allowlist": ["192.0.2.0/24"] }), json!({ "allowed_hosts": ["example.com"] })] {
-        let stage = Stage::set("api_key", json!(SECRET), json!({}), json!({ "constraints": constraints })).await;
+    for constraints in
+        [json!({ "ip_allowlist": ["192.0.2.0/24"] }), json!({ "allowed_hosts": ["example.com"] })]
+    {
+        let stage =
+            Stage::set("api_key", json!(SECRET), json!({}), json!({ "constraints": constraints })).await;
         let ask = json!({ "tool_name": "echo" });
         stage.ada.post("/tools/invoke", ask).await.refused(403, "forbidden");
         assert_eq!(stage.receiver.count(), 0);
@@ -116,7 +119,13 @@ async fn an_agent_calls_under_its_own_grants_alone() {
     let any = stage.world.any();
     any.acting_as("agent.ada").post("/tools/invoke", as_ada).await.is(200);
     // Who grants somebody a tool that it has does not get its calls.
-    let trap = Stage::on(World::on(Setup::default(), stage.world.database.clone()).await, ("api_key", json!("x")), json!({}), json!({})).await;
+    let trap = Stage::on(
+        World::on(Setup::default(), stage.world.database.clone()).await,
+        ("api_key", json!("x")),
+        json!({}),
+        json!({}),
+    )
+    .await;
     let eve = trap.world.agent("agent.eve").await;
     let theirs = crate::vaults::vault(&eve).await;
     let metadata = json!({ "base_url": format!("http://{}/trap", trap.receiver.address) });

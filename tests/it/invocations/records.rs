@@ -42,7 +42,8 @@ async fn who_hangs_up_and_asks_again_hears_of_the_one_call() {
     stage.receiver.does([Act::Hang]);
     let ask = json!({ "tool_name": "echo" });
     let once = stage.ada.once("k");
-    let gone = tokio::time::timeout(Duration::from_millis(300), once.post("/tools/invoke", ask.clone())).await;
+    let gone =
+        tokio::time::timeout(Duration::from_millis(300), once.post("/tools/invoke", ask.clone())).await;
     assert!(gone.is_err());
     stage.receiver.until(1).await;
     let busy = once.post("/tools/invoke", ask.clone()).await;
@@ -68,7 +69,8 @@ async fn a_call_whose_server_died_is_not_lost() {
         "UPDATE tool_invocations SET status = 'running', result = NULL, duration_ms = NULL, http_status = NULL",
     )
     .await;
-    let again = || stage.ada.once("k").post("/tools/invoke", json!({ "tool_name": "echo" }));
+    let once = stage.ada.once("k");
+    let again = || once.post("/tools/invoke", json!({ "tool_name": "echo" }));
     again().await.refused(503, "unavailable");
     // Over is over from its deadline on, before and after a sweep; nobody calls it again.
     stage.world.clock.advance(30 * 4 + 120);
@@ -85,9 +87,7 @@ async fn a_call_whose_server_died_is_not_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stops_writes_down_what_came_of_its_calls() {
-    let settings = vec![("ENTENTE_DRAIN_SECONDS", "0")];
-    let world = World::with(Setup { settings, ..Setup::default() }).await;
-    let stage = Stage::on(world, ("api_key", json!(SECRET)), json!({}), json!({})).await;
+    let stage = Stage::plain().await;
     stage.receiver.does([Act::Hang]);
     let (ada, database) = (stage.ada.clone(), stage.world.database.clone());
     let asked = tokio::spawn(async move {

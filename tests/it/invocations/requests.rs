@@ -38,15 +38,22 @@ async fn a_connection_says_where_everything_goes() {
         "web_search": { "path": "/v1/search?lang=en", "method": "GET", "headers": { "X-Team": "research" } },
         "echo": { "path": "/users/{user}/notes", "method": "PUT", "param_mapping": "path" },
     });
-    let connection = json!({ "endpoints": endpoints, "auth": { "header_name": "X-API-Key", "header_prefix": "Key" } });
+    let connection =
+        json!({ "endpoints": endpoints, "auth": { "header_name": "X-API-Key", "header_prefix": "Key" } });
     let stage = Stage::set("api_key", json!(SECRET), connection, json!({})).await;
     call(&stage.ada, "web_search", json!({ "q": "a b&c", "tags": ["x", "y"], "n": 3 })).await;
     let got = stage.one();
     assert_eq!(got.path, "/api/v1/search?lang=en&n=3&q=a+b%26c&tags=x&tags=y");
-    assert_eq!((got.headers["x-api-key"].as_str(), got.headers["x-team"].as_str()), (&*format!("Key {SECRET}"), "research"));
+    assert_eq!(
+        (got.headers["x-api-key"].as_str(), got.headers["x-team"].as_str()),
+        (&*format!("Key {SECRET}"), "research")
+    );
     call(&stage.ada, "echo", json!({ "user": "a/../b c", "text": "hello" })).await;
     let got = stage.one();
-    assert_eq!((got.path.as_str(), got.body()), ("/api/users/a%2F..%2Fb%20c/notes", json!({ "text": "hello" })));
+    assert_eq!(
+        (got.path.as_str(), got.body()),
+        ("/api/users/a%2F..%2Fb%20c/notes", json!({ "text": "hello" }))
+    );
     // Nothing that an agent says leads elsewhere, and what does not fit is refused before anything is sent or recorded.
     let refused = [
         ("echo", json!({ "user": ".." }), 422),
@@ -71,7 +78,12 @@ async fn a_connection_says_where_everything_goes() {
 async fn secrets_go_where_their_type_says() {
     let cases = [
         ("bearer_token", json!(SECRET), json!({}), format!("Bearer {SECRET}")),
-        ("basic_auth", json!({ "username": "ada", "password": "open:sesame" }), json!({}), "Basic YWRhOm9wZW46c2VzYW1l".to_owned()),
+        (
+            "basic_auth",
+            json!({ "username": "ada", "password": "open:sesame" }),
+            json!({}),
+            "Basic YWRhOm9wZW46c2VzYW1l".to_owned(),
+        ),
         ("custom", json!(SECRET), json!({ "auth": { "header_prefix": "Token" } }), format!("Token {SECRET}")),
         ("oauth2_token", json!(SECRET), json!({}), format!("Bearer {SECRET}")),
     ];
@@ -97,7 +109,9 @@ async fn secrets_go_where_their_type_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_gets_everything_signed() {
-    let stage = Stage::set("custom", json!({ "signing_secret": SECRET }), json!({ "adapter": "webhook" }), json!({})).await;
+    let stage =
+        Stage::set("custom", json!({ "signing_secret": SECRET }), json!({ "adapter": "webhook" }), json!({}))
+            .await;
     call(&stage.ada, "echo", json!({ "a": 1 })).await;
     let got = stage.one();
     assert_eq!(got.path, "/api");
@@ -105,7 +119,8 @@ async fn a_webhook_gets_everything_signed() {
     assert_eq!(got.body(), expected);
     let mut mac = <hmac::Hmac<sha2::Sha256> as hmac::KeyInit>::new_from_slice(SECRET.as_bytes()).unwrap();
     hmac::Mac::update(&mut mac, got.text.as_bytes());
-    let hex: String = hmac::Mac::finalize(mac).into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String =
+        hmac::Mac::finalize(mac).into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(got.headers["x-openintent-signature"], format!("sha256={hex}"));
     stage.world.end().await;
 }
@@ -156,6 +171,7 @@ async fn what_a_tool_does_not_do_is_told() {
     let count = cases.len();
     for (act, code, status) in cases {
         stage.receiver.does([act.clone()]);
+        stage.world.clock.advance(1);
         let done = call(&stage.ada, "echo", json!({})).await;
         assert_eq!((&done["status"], &done["error_code"]), (&json!("error"), &json!(code)), "{act:?}");
         assert_eq!(done["http_status"], status);

@@ -37,7 +37,8 @@ async fn a_client_gets_its_token_once_and_uses_it_until_it_is_over() {
     assert_eq!(stage.receiver.take()[1].headers["authorization"], "Bearer token-number-one");
     // A token that is refused is replaced, once for the call.
     assert_eq!(call(&stage.ada, "echo", json!({})).await["status"], "success");
-    let sent: Vec<String> = stage.receiver.take().iter().map(|got| got.headers["authorization"].clone()).collect();
+    let sent: Vec<String> =
+        stage.receiver.take().iter().map(|got| got.headers["authorization"].clone()).collect();
     assert_eq!(sent, ["Bearer token-number-one", "Bearer token-number-two"]);
     let done = call(&stage.ada, "echo", json!({})).await;
     assert_eq!((&done["status"], &done["error_code"]), (&json!("error"), &json!("no_token")));
@@ -50,7 +51,8 @@ async fn a_client_gets_its_token_once_and_uses_it_until_it_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refreshed_token_is_kept_sealed_with_its_successor() {
     let tokens = Receiver::start().await;
-    tokens.does([Act::Say(200, r#"{"access_token":"the-second-token","refresh_token":"the-second-refresh"}"#)]);
+    tokens
+        .does([Act::Say(200, r#"{"access_token":"the-second-token","refresh_token":"the-second-refresh"}"#)]);
     let secret = json!({ "access_token": "the-first-token", "refresh_token": "the-first-refresh" });
     let stage = Stage::set("oauth2_token", secret, connection(&tokens), json!({})).await;
     stage.receiver.does([Act::Say(401, ""), Act::Say(200, "{}")]);
@@ -62,7 +64,10 @@ async fn a_refreshed_token_is_kept_sealed_with_its_successor() {
     assert_eq!(stage.one().headers["authorization"], "Bearer the-second-token");
     let path = format!("/credentials/{}", stage.credential["id"].as_str().unwrap());
     let found = stage.ada.get(&path).await.is(200);
-    assert_eq!((&found["version"], &found["secret_members"]), (&json!(2), &json!(["access_token", "refresh_token"])));
+    assert_eq!(
+        (&found["version"], &found["secret_members"]),
+        (&json!(2), &json!(["access_token", "refresh_token"]))
+    );
     for secret in ["the-first-token", "the-first-refresh", "the-second-token", "the-second-refresh"] {
         assert_eq!(places_of(&stage.world, secret).await, Vec::<String>::new());
     }

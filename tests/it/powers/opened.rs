@@ -167,6 +167,28 @@ pub const OPENED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "tools:use",
+        &[
+            r#"POST /tools/invoke {"tool_name":"t"}"#,
+            r#"POST /invocations {"grant_id":"grant_01J9ZK4T6Q8R2V5X7Y9B1C3D5F","service":"s","tool":"t","agent_id":"agent.ada"}"#,
+            r#"POST /grants {"credential_id":"tcred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F","agent_id":"agent.x","delegated_from":"grant_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"}"#,
+        ],
+    ),
+    (
+        "tools:manage",
+        &[
+            "GET /vaults",
+            "GET /vaults/vault_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            r#"POST /vaults {"name":"n"}"#,
+            "DELETE /vaults/vault_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            r#"POST /credentials {"vault_id":"vault_01J9ZK4T6Q8R2V5X7Y9B1C3D5F","service":"s","label":"l"}"#,
+            "GET /credentials/tcred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+            "PATCH /credentials/tcred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F {}",
+            "GET /credentials/tcred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/grants",
+            r#"POST /grants {"credential_id":"tcred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F","agent_id":"agent.x"}"#,
+        ],
+    ),
+    (
         "admin",
         &[
             "GET /principals",

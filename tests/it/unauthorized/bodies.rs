@@ -6,7 +6,7 @@ use crate::moments;
 
 /// What nouns say of their own operations, before what is said here.
 const NOUNS: &[fn(&str) -> Option<Value>] =
-    &[super::triggers::body, super::graphs::body, super::federation::body, super::ledgers::body];
+    &[super::vaults::body, super::triggers::body, super::graphs::body, super::federation::body, super::ledgers::body];
 
 /// Bodies that would be lawful, so that it is the caller who is refused and not the body.
 pub fn body(path: &str) -> Value {

@@ -29,6 +29,7 @@ impl Places {
         places.extend(super::ledgers::make(world, &owner, &intent).await);
         places.extend(super::graphs::make(world, &owner, &intent).await);
         places.extend(super::triggers::make(world, &owner, &intent).await);
+        places.extend(super::vaults::make(world, &owner, &intent).await);
         Self(places)
     }
 
