@@ -288,8 +288,14 @@ pub fn moved_payload(before: &Intent, after: &Intent, reason: Option<&str>) -> V
 }
 
 /// The events that change an intent, each by one version. [`replay`] needs no others.
-pub const CHANGES: [Kind; 4] =
-    [Kind::StatePatched, Kind::StatusChanged, Kind::DependencyAdded, Kind::DependencyRemoved];
+pub const CHANGES: [Kind; 6] = [
+    Kind::StatePatched,
+    Kind::StatusChanged,
+    Kind::DependencyAdded,
+    Kind::DependencyRemoved,
+    Kind::GovernancePolicySet,
+    Kind::GovernancePolicyRemoved,
+];
 
 /// An intent before and after one of its events.
 #[derive(Debug, Clone, PartialEq)]

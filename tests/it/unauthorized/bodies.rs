@@ -5,8 +5,16 @@ use crate::identities::key;
 use crate::moments;
 
 /// What nouns say of their own operations, before what is said here.
-const NOUNS: &[fn(&str) -> Option<Value>] =
-    &[super::vaults::body, super::triggers::body, super::graphs::body, super::federation::body, super::ledgers::body];
+const NOUNS: &[fn(&str) -> Option<Value>] = &[
+    super::coord::body,
+    super::governance::body,
+    super::memory::body,
+    super::vaults::body,
+    super::triggers::body,
+    super::graphs::body,
+    super::federation::body,
+    super::ledgers::body,
+];
 
 /// Bodies that would be lawful, so that it is the caller who is refused and not the body.
 pub fn body(path: &str) -> Value {

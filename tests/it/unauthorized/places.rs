@@ -30,6 +30,9 @@ impl Places {
         places.extend(super::graphs::make(world, &owner, &intent).await);
         places.extend(super::triggers::make(world, &owner, &intent).await);
         places.extend(super::vaults::make(world, &owner, &intent).await);
+        places.extend(super::memory::make(world, &owner, &intent).await);
+        places.extend(super::governance::make(world, &owner, &intent).await);
+        places.extend(super::coord::make(world, &owner, &intent).await);
         Self(places)
     }
 
