@@ -29,7 +29,7 @@ impl Places {
         places.extend(super::ledgers::make(world, &owner, &intent).await);
         places.extend(super::graphs::make(world, &owner, &intent).await);
         places.extend(super::triggers::make(world, &owner, &intent).await);
-        places.extend(super::vaults::make(world, &owner, &intent).await);
+        places.extend(super::vaults::make(&owner).await);
         places.extend(super::memory::make(world, &owner, &intent).await);
         places.extend(super::governance::make(world, &owner, &intent).await);
         places.extend(super::coord::make(world, &owner, &intent).await);
