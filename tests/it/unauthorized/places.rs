@@ -38,7 +38,6 @@ impl Places {
         owner.post("/agents/register", registration).await.ok();
         let hook = json!({ "webhook_url": "https://hooks.example/private", "intent_id": intent });
         let hook = owner.post("/subscriptions", hook).await.is(201);
-        let graphs = super::graphs::make(world, &owner, &intent).await;
         let acl = json!({
             "default_policy": "closed",
             "entries": [{ "principal_id": "agent.friend", "principal_type": "agent", "permission": "read" }],
@@ -66,7 +65,7 @@ impl Places {
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
             ("version", "1".to_owned()),
-            ("intent_id", intent),
+            ("intent_id", intent.clone()),
             ("channel_id", channel),
             ("checkpoint_id", checkpoint["checkpoint_id"].as_str().unwrap().to_owned()),
             ("event_id", events[0]["id"].as_str().unwrap().to_owned()),
@@ -91,7 +90,7 @@ impl Places {
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ];
         // Nouns with many things of their own make them in a file of their own.
-        places.extend(graphs);
+        places.extend(super::graphs::make(world, &owner, &intent).await);
         Self(places)
     }
 
