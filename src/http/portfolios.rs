@@ -4,7 +4,7 @@ mod bodies;
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
 use entente_core::ids::{IntentId, PortfolioId};
-use entente_core::keys::Dialect;
+use entente_core::keys::{Dialect, Scope};
 use entente_core::limits::PORTFOLIO_PAGE;
 use entente_core::portfolios::{Aggregate, MembershipRole, PortfolioAsk, PortfolioStatus};
 use serde::Deserialize;
@@ -213,6 +213,8 @@ async fn add(
     path: web::Path<String>,
     body: Body<AddBody>,
 ) -> Reply {
+    // The body is looked into before the deed begins.
+    asker.caller.require(Scope::IntentsWrite)?;
     let portfolio: PortfolioId = id("portfolio", &path)?;
     let once = body.once(&request)?;
     let said = body.value;

@@ -2,7 +2,7 @@
 
 use super::{portfolio, put};
 use crate::graphs::{intent, moved, shut};
-use crate::harness::{Client, Receiver, Setup, Sse, World, ids, json, send, subscribe};
+use crate::harness::{Client, Event, Receiver, Setup, Sse, World, ids, json, send, subscribe};
 
 async fn note(client: &Client, intent: &str, n: u64) {
     let event = json!({ "event_type": "note", "payload": { "n": n } });
@@ -21,40 +21,40 @@ async fn its_stream_has_what_happens_on_its_intents_as_they_come_and_go() {
     put(&bob, &folio, &first).await;
     let mut plain = Sse::open(&bob, &format!("/subscribe/portfolios/{folio}")).await;
     let mut sdk = Sse::open(&bob, &format!("/portfolios/{folio}/subscribe")).await;
+    // What is seen is what may be seen at that moment: each step is heard before the next is made.
+    let mut heard = async |expected: [&str; 2], of_two: &[&str]| {
+        let both = [sdk.next_few(of_two.len()).await, plain.next_few(of_two.len()).await];
+        let names = |frames: &[Event]| frames.iter().map(|frame| frame.name.clone()).collect::<Vec<_>>();
+        assert_eq!((names(&both[0])[0].as_str(), names(&both[1])[0].as_str()), (expected[0], expected[1]));
+        assert_eq!(names(&both[0])[1..], of_two[1..]);
+        both
+    };
     note(&ada, &outside, 0).await;
     note(&ada, &second, 0).await;
     note(&ada, &first, 1).await;
+    heard(["note", "note"], &["note"]).await;
     moved(&ada, &first, "active").await;
+    let [begun, plainly] = heard(["STATUS_CHANGED", "status_changed"], &["status"]).await;
+    assert_eq!((&begun[0].data["intent_id"], &plainly[0].data["id"]), (&json!(first), &json!(first)));
     put(&bob, &folio, &second).await;
     note(&ada, &second, 2).await;
     let channel = ada.post(&format!("/intents/{second}/channels"), json!({ "name": "talk" })).await.is(201);
     send(&ada, channel["id"].as_str().unwrap(), json!({ "sender": "agent.ada", "payload": {} })).await;
+    let order = ["added_to_portfolio", "note", "channel.created", "channel_message"];
+    heard([order[0]; 2], &order).await;
     bob.delete(&format!("/portfolios/{folio}/intents/{first}")).await.is(200);
     note(&ada, &first, 0).await;
     note(&ada, &second, 3).await;
+    let [after, _] = heard(["removed_from_portfolio"; 2], &["removed_from_portfolio", "note"]).await;
+    assert_eq!(after[1].data["payload"]["n"], 3);
     shut(&ada, &second).await;
     note(&ada, &second, 0).await;
     bob.patch(&format!("/portfolios/{folio}/status"), json!({ "status": "completed" })).await.is(200);
-    let names = |frames: &[crate::harness::Event]| frames.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
-    let heard = sdk.next_few(9).await;
-    let expected = [
-        "note",
-        "STATUS_CHANGED",
-        "added_to_portfolio",
-        "note",
-        "channel.created",
-        "channel_message",
-        "removed_from_portfolio",
-        "note",
-        "portfolio.status_changed",
-    ];
-    assert_eq!(names(&heard), expected);
-    let plain = plain.next_few(9).await;
-    assert_eq!((&*plain[1].name, &plain[1].data["id"]), ("status_changed", &json!(first)));
-    assert_eq!(plain[7].data["payload"]["n"], 3);
+    heard(["portfolio.status_changed"; 2], &["portfolio.status_changed"]).await;
     // One who comes back hears the rest, of what is in it now and may be read now.
-    let mut late = Sse::resume(&bob, &format!("/portfolios/{folio}/subscribe"), Some(&heard[1].id)).await;
-    assert_eq!(names(&late.next_few(2).await), ["removed_from_portfolio", "portfolio.status_changed"]);
+    let mut late = Sse::resume(&bob, &format!("/portfolios/{folio}/subscribe"), Some(&begun[0].id)).await;
+    assert_eq!(late.next().await.name, "removed_from_portfolio");
+    assert_eq!(late.next().await.name, "portfolio.status_changed");
     // For others there is none.
     Sse::refused(&ada, &format!("/portfolios/{folio}/subscribe")).await.refused(404, "not_found");
     Sse::refused(&ada, &format!("/subscribe/portfolios/{folio}")).await.refused(404, "not_found");
