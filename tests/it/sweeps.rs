@@ -66,7 +66,7 @@ async fn prepare(world: &World, sweep: Sweep) {
             world.clock.advance(60);
         }
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
-        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks => {
+        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks | Sweep::Retries => {
             prepare_work(world, sweep).await;
         }
         Sweep::Credentials => {
@@ -79,7 +79,6 @@ async fn prepare(world: &World, sweep: Sweep) {
         Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::Moments => crate::moments::lapsed(world, DUE).await,
         Sweep::Links => crate::people::lapsed(world, DUE).await,
-        Sweep::Retries => crate::failures::failed(world, DUE).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -135,6 +134,7 @@ async fn prepare_work(world: &World, sweep: Sweep) {
             world.hooks().await;
             world.clock.advance(7 * 24 * 3600 + 1);
         }
+        Sweep::Retries => crate::failures::failed(world, DUE).await,
         _ => unreachable!("it is prepared elsewhere"),
     }
 }
