@@ -216,7 +216,7 @@ impl Summary {
     #[must_use]
     pub fn by(&self, of: fn(&UnitSummary) -> &BTreeMap<String, Amount>) -> BTreeMap<&str, Option<Amount>> {
         let mut merged: BTreeMap<&str, Option<Amount>> = BTreeMap::new();
-        for (key, amount) in self.0.values().flat_map(|unit| of(unit)) {
+        for (key, amount) in self.0.values().flat_map(of) {
             merged.entry(key).and_modify(|sum| *sum = None).or_insert(Some(*amount));
         }
         merged

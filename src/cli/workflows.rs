@@ -1,6 +1,7 @@
 //! `entente workflow`: what a file in the YAML form of RFC-0021 declares, brought about on a server. It does what any client
 //! could do by hand, and does nothing twice.
 
+mod agents;
 mod apply;
 mod compare;
 mod form;

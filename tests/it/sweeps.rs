@@ -71,7 +71,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         }
         Sweep::Heartbeats | Sweep::Silence | Sweep::Drains => prepare_agents(world, sweep).await,
         Sweep::TriggerEvents => unreachable!("`triggers/hearing.rs` has it"),
-        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks => {
+        Sweep::Tasks | Sweep::Leases | Sweep::Checkpoints | Sweep::Webhooks | Sweep::Retries => {
             prepare_work(world, sweep).await;
         }
         Sweep::Credentials => {
@@ -84,7 +84,6 @@ async fn prepare(world: &World, sweep: Sweep) {
         Sweep::Pairs | Sweep::Envelopes | Sweep::EnvelopeLogs => prepare_post(world, sweep).await,
         Sweep::Moments => crate::moments::lapsed(world, DUE).await,
         Sweep::Links => crate::people::lapsed(world, DUE).await,
-        Sweep::Retries => crate::failures::failed(world, DUE).await,
         Sweep::Triggers | Sweep::TriggerFirings => crate::triggers::lapsed(world, sweep, DUE).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
@@ -141,6 +140,7 @@ async fn prepare_work(world: &World, sweep: Sweep) {
             world.hooks().await;
             world.clock.advance(7 * 24 * 3600 + 1);
         }
+        Sweep::Retries => crate::failures::failed(world, DUE).await,
         _ => unreachable!("it is prepared elsewhere"),
     }
 }

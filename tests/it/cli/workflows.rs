@@ -2,7 +2,7 @@
 //! place of what is wrong.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use super::{complaint, run, scratch, text};
@@ -20,7 +20,7 @@ fn write(name: &str, text: &str) -> PathBuf {
 }
 
 /// Applies a file as `agent.lead`.
-fn apply(world: &World, file: &PathBuf, more: &[&str]) -> Output {
+fn apply(world: &World, file: &Path, more: &[&str]) -> Output {
     let mut arguments = vec!["workflow", "apply", file.to_str().unwrap(), "--as", "agent.lead", "--json"];
     arguments.extend(more);
     tokio::task::block_in_place(|| run(Some(world), ANY, &arguments))
