@@ -42,6 +42,7 @@ pub enum WriteScope {
 /// Which member of a policy says no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = GovernanceRule)]
 pub enum Rule {
     /// Only those who are assigned work on it.
     WriteScope,

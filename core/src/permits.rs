@@ -23,7 +23,7 @@ pub const COMPLETE: &str = "complete";
 /// What has become of a permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[schema(as = ApprovalStatus)]
+#[schema(as = GovernanceApprovalStatus)]
 pub enum PermitStatus {
     /// Not enough have approved yet.
     Pending,

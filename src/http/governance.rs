@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, delete, get, put, web};
 use entente_core::governance::{CompletionMode, GovernancePolicy, WriteScope};
 use entente_core::ids::IntentId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -67,6 +67,7 @@ impl TryFrom<GovernancePolicy> for EffectivePolicy {
 
 /// An intent's governance policy.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = IntentGovernance)]
 struct PolicyBody<'a> {
     /// The intent.
     intent_id: IntentId,
@@ -79,6 +80,12 @@ struct PolicyBody<'a> {
     version: i64,
 }
 
+/// A governance policy, as its author writes it: members that are missing or null have their defaults.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = GovernancePolicy, value_type = Object)]
+#[schema(example = json!({ "completion_mode": "require_approval", "write_scope": "assigned_only" }))]
+struct GivenPolicy(Map<String, Value>);
+
 /// Set an intent's governance policy
 ///
 /// In place of the one before, from this moment on. Only who manages the intent may: its creator, and those with an admin entry on its access
@@ -86,7 +93,7 @@ struct PolicyBody<'a> {
 /// `assigned_only`), `allowed_agents`, `max_cost`, `require_status_reason`, `approvers`, `allow_self_approval`, `escalate_to`; others are kept
 /// and not read.
 #[utoipa::path(operation_id = "set_governance_policy", tag = "governance",
-    request_body(content = Object, example = json!({ "completion_mode": "require_approval", "write_scope": "assigned_only" })),
+    request_body = GivenPolicy,
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
@@ -98,11 +105,11 @@ async fn set(
     doors: web::Data<Doors>,
     asker: Asker,
     path: web::Path<String>,
-    body: Body<Map<String, Value>>,
+    body: Body<GivenPolicy>,
 ) -> Reply {
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
-    let intent = governance::set(&doors.ctx, &asker.caller, id, seen, Some(body.value)).await?;
+    let intent = governance::set(&doors.ctx, &asker.caller, id, seen, Some(body.value.0)).await?;
     shown(&intent, &asker)
 }
 

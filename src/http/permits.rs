@@ -23,7 +23,7 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
 
 /// A request for approval.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Approval)]
+#[schema(as = GovernanceApproval)]
 struct PermitBody {
     /// Its id.
     id: PermitId,
@@ -82,7 +82,7 @@ impl PermitBody {
 
 /// What is to be approved.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = NewApproval)]
+#[schema(as = NewGovernanceApproval)]
 #[schema(example = json!({ "action": "complete", "reason": "all figures are in" }))]
 struct AskBody {
     /// Who asks; the acting agent when nothing is said.
@@ -129,7 +129,7 @@ async fn ask(
 
 /// A page of requests for approval.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = ApprovalList)]
+#[schema(as = GovernanceApprovalList)]
 struct PermitList {
     /// The requests, the newest first.
     approvals: Vec<PermitBody>,
@@ -138,7 +138,7 @@ struct PermitList {
 /// List an intent's requests for approval
 ///
 /// The newest first. A page that is full may have more behind it: ask again with `before`.
-#[utoipa::path(operation_id = "list_approvals", tag = "governance",
+#[utoipa::path(operation_id = "list_intent_approvals", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<PermitStatus>, Query, description = "Only in this status"),
            ("before" = Option<String>, Query, description = "Only older than this one: the last id of the previous page"),
@@ -156,7 +156,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 }
 
 /// Get a request for approval
-#[utoipa::path(operation_id = "get_approval", tag = "governance",
+#[utoipa::path(operation_id = "get_approval_status", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = PermitBody)))]
 #[get("/intents/{intent_id}/approvals/{approval_id}")]
@@ -168,7 +168,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, Str
 
 /// A word about a decision.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[schema(as = ApprovalDecision)]
+#[schema(as = GovernanceApprovalDecision)]
 #[schema(example = json!({ "notes": "checked against the ledger" }))]
 struct DecisionBody {
     /// Who decides; the acting agent when nothing is said.
