@@ -110,9 +110,10 @@ pub(super) async fn of_agent(
         };
     }
     let rows = if let Some(query) = &filter.query {
+        // Tags are a filter of what has the words: the index of tags would be read as a whole where none are asked for.
         seen!(
             "memory::search",
-            " AND (archived_at IS NOT NULL) = $13 AND tags @> $14
+            " AND (archived_at IS NOT NULL) = $13 AND (tags || '{}') @> $14
              AND search @@ websearch_to_tsquery('simple', $15)
              ORDER BY ts_rank(search, websearch_to_tsquery('simple', $15)) DESC, updated_at DESC, id DESC
              LIMIT $11 OFFSET $12",
