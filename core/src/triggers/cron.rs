@@ -16,8 +16,9 @@ use chrono_tz::Tz;
 
 use crate::clock::Timestamp;
 
-/// Days within which an expression that ever comes does come: from one 29 February to the next it can be eight years.
-const HORIZON_DAYS: usize = 9 * 366;
+/// Days within which an expression that ever comes does come: from one 29 February that is a Sunday to the next it can be
+/// forty years.
+const HORIZON_DAYS: usize = 41 * 366;
 
 /// Minutes of the longest gap that any zone's wall has had: a whole day, when Samoa crossed the date line.
 const GAP_MINUTES: i64 = 25 * 60;

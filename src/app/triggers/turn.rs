@@ -27,6 +27,9 @@ use crate::app::streams::{Sight, View};
 use crate::app::{AppError, Caller, Ctx, Outcome, Tx, assignments, endpoints, events, intents, seats};
 use crate::feed::Record;
 
+/// Why a trigger without powers makes nothing.
+const POWERLESS: &str = "No key by which it acts is in force, or may make intents as its agent.";
+
 /// A transaction under way, with the house's line and a fresh one for what may be made.
 pub(super) struct Turn {
     /// The transaction.
@@ -108,8 +111,7 @@ impl Turn {
             End::Skipped(..) => FiringStatus::Skipped,
             End::Failed(..) | End::Powerless => FiringStatus::Failed,
         };
-        firing.brought = None;
-        firing.done_at = (!firing.status.is_open()).then_some(now);
+        (firing.brought, firing.done_at) = (None, (!firing.status.is_open()).then_some(now));
         let enabled = stored.trigger.enabled;
         match end {
             End::Made(intent, lineage) => {
@@ -139,8 +141,7 @@ impl Turn {
             }
             End::Powerless => {
                 firing.reason = Some(DisabledReason::Powers.as_str().to_owned());
-                let why = "No key by which it acts is in force, or may make intents as its agent.";
-                firing.detail = Some(why.to_owned());
+                firing.detail = Some(POWERLESS.to_owned());
                 stored.trigger = stored.trigger.disabled(DisabledReason::Powers, now);
                 let about = self.about(&firing);
                 self.tell(ctx, Kind::TriggerFailed, &stored.trigger, about);

@@ -35,6 +35,8 @@ fn ordinary_expressions_mean_what_they_say() {
         ["20 08:05 +00:00", "20 08:25 +00:00", "20 08:45 +00:00"]
     );
     assert_eq!(utc("0 0 29 feb *", "2026-11-20T00:00:00Z", 1), ["29 00:00 +00:00"]);
+    // A star in front asks for both day fields: after 2088 there is none that is a Sunday for forty years.
+    assert_eq!(utc("0 0 29 2 */7", "2088-03-01T00:00:00Z", 1), ["29 00:00 +00:00"]);
     assert_eq!(utc("0 12 * * 7", "2026-11-20T00:00:00Z", 1), ["22 12:00 +00:00"]);
     assert_eq!(utc("0 12 * * fri-sun", "2026-11-20T13:00:00Z", 2), ["21 12:00 +00:00", "22 12:00 +00:00"]);
     assert_eq!(utc("@weekly", "2026-11-20T13:00:00Z", 1), ["22 00:00 +00:00"]);
