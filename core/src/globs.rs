@@ -5,7 +5,7 @@
 //! for itself, also `?` and `[`. Which texts may be compared at all is `capabilities.rs`.
 //!
 //! Both questions are answered on the automaton that a pattern is: matching runs a text through it; covering looks for a
-//! text that the one matches and none of the others does.
+//! text that the one matches and none of the others does. The plain globs of names are [`glob_matches`].
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -230,4 +230,20 @@ impl Glob {
         }
         next
     }
+}
+
+/// Whether a glob matches a name: `*` stands for any run of characters, everything else for itself.
+#[must_use]
+pub fn glob_matches(glob: &str, name: &str) -> bool {
+    let mut parts = glob.split('*');
+    let Some(rest) = name.strip_prefix(parts.next().unwrap_or("")) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    let mut rest = rest;
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }

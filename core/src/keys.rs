@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
+pub use crate::globs::glob_matches;
 use crate::ids::{Chance, KeyId};
 use crate::limits::{LIST_ITEMS, RATE_PER_SECOND};
 use crate::refusal::{Code, Refusal};
@@ -386,20 +387,4 @@ fn base62(mut number: u128, chars: usize) -> String {
         number /= 62;
     }
     digits.into_iter().map(char::from).collect()
-}
-
-/// Whether a glob matches a name: `*` stands for any run of characters, everything else for itself.
-#[must_use]
-pub fn glob_matches(glob: &str, name: &str) -> bool {
-    let mut parts = glob.split('*');
-    let Some(rest) = name.strip_prefix(parts.next().unwrap_or("")) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    let mut rest = rest;
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
 }

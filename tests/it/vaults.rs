@@ -1,5 +1,7 @@
 //! Vaults and the credentials in them (RFC-0014): what is put in comes out in calls alone, and only where it was put.
 
+use entente::background::sweeps::Sweep;
+use entente::config::Config;
 use sqlx::AssertSqlSafe;
 
 use crate::harness::{Client, Setup, VAULT_KEY, Value, World, json};
@@ -278,14 +280,14 @@ async fn keys_are_replaced_without_anything_being_lost() {
     let settings = vec![("ENTENTE_VAULT_KEY", OTHER_KEY)];
     let lost = World::on(Setup { settings, ..Setup::default() }, world.database.clone()).await;
     assert_eq!(opens(&lost.agent("agent.ada").await).await, (422, "unprocessable".to_owned()));
-    assert_eq!(lost.sweep().await, 0, "what it cannot open it leaves alone");
+    assert_eq!(Sweep::Vaults.run(lost.ctx()).await.unwrap(), 0, "what it cannot open it leaves alone");
     lost.server.stop().await;
     // With the old one too it can, and seals it anew.
     let settings = vec![("ENTENTE_VAULT_KEY", OTHER_KEY), ("ENTENTE_VAULT_OLD_KEYS", VAULT_KEY)];
     let next = World::on(Setup { settings, ..Setup::default() }, world.database.clone()).await;
     assert_eq!(opens(&next.agent("agent.ada").await).await, (200, "unreachable".to_owned()));
     assert_eq!(key().await, first);
-    assert_eq!(next.sweep().await, 1);
+    assert_eq!(Sweep::Vaults.run(next.ctx()).await.unwrap(), 1);
     assert_ne!(key().await, first);
     next.server.stop().await;
     // Then the old one is not needed any more, and the version is the same: nobody rotated anything.
@@ -329,4 +331,20 @@ async fn a_row_that_was_moved_does_not_open() {
     ada.patch(&path, json!({ "secret": SECRET })).await.is(200);
     assert_eq!(opens(&ada).await, (200, "unreachable".to_owned()));
     world.end().await;
+}
+
+#[test]
+fn the_operators_keys_are_in_no_complaint_and_no_log() {
+    let read = |name: &'static str, value: &'static str| {
+        Config::read(&move |asked| (asked == name).then(|| value.to_owned()))
+    };
+    for name in ["ENTENTE_VAULT_KEY", "ENTENTE_VAULT_OLD_KEYS"] {
+        let said = read(name, "correct horse battery staple").unwrap_err().to_string();
+        assert!(said.contains(&format!("{name}: must be ")) && !said.contains("horse"), "{said}");
+        let config = format!("{:?}", read(name, VAULT_KEY).unwrap());
+        assert!(
+            config.contains("VaultKey(") && !config.contains("BwcHBw") && !config.contains("7, 7, 7"),
+            "{config}"
+        );
+    }
 }
