@@ -137,9 +137,9 @@ async fn a_peer_that_is_away_is_tried_for_a_day_and_then_given_up() {
         (&json!(8), &json!("dispatch"))
     );
     // What is over is kept for a month, and then forgotten.
-    world.pass(29 * 86_400).await;
+    world.pass(26 * 86_400).await;
     ada.get(&path).await.ok();
-    world.pass(2 * 86_400).await;
+    world.pass(3 * 86_400).await;
     ada.get(&path).await.refused(404, "not_found");
     world.end().await;
 }
