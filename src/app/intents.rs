@@ -15,7 +15,8 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, idempotency, leases, moments, not_found, seats, tasks, unknown,
+    AppError, Caller, Ctx, Outcome, channels, federation, idempotency, leases, moments, not_found, seats,
+    tasks, unknown,
 };
 
 /// Creates an intent.
@@ -204,6 +205,7 @@ pub async fn set_status(
         leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        federation::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;

@@ -197,6 +197,22 @@ async fn a_peer_that_never_says_a_word_again_has_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_resolved_before_it_is_sent_is_not_sent() {
+    let receiver = Receiver::start().await;
+    let (world, ada, intent) = alone(receiver.address.port()).await;
+    let ask = json!({ "intent_id": intent["id"], "target_server": url(receiver.address.port()) });
+    let sent = ada.post("/federation/dispatch", ask).await.ok();
+    let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
+    ada.seen(&json!(1)).post(&path, json!({ "status": "abandoned" })).await.ok();
+    assert_eq!(world.server.carrier.step().await.unwrap(), 0);
+    let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
+    assert_eq!(ada.get(&path).await.ok()["state"], "dead");
+    let log = events(&ada, &intent["id"]).await;
+    assert_eq!(log.last().unwrap()["payload"]["event_type"], "called_off");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_is_taken_off_the_list_gets_nothing_any_more() {
     let receiver = Receiver::start().await;
     let (world, ada, intent) = alone(receiver.address.port()).await;
