@@ -2,6 +2,7 @@
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
 mod database;
+mod senders;
 mod sockets;
 mod tools;
 
@@ -30,7 +31,7 @@ use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webho
 use crate::background;
 use crate::background::bridging::Bridging;
 use crate::background::deliver::Courier;
-use crate::background::egress::{Egress, Names, SystemNames};
+use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
@@ -206,11 +207,8 @@ impl Server {
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let tools = tools::start(&ctx, Arc::clone(&names), &tasks).map_err(StartError::Egress)?;
-        let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(&names)).map_err(StartError::Egress);
-        let carrier = Arc::new(Carrier::new(ctx.clone(), egress()?));
         let hands = config.webhooks.concurrency;
-        let couriers = Ctx { pool: webhooks.clone(), ..ctx.clone() };
-        let courier = Arc::new(Courier::new(couriers, egress()?, node, hands, tasks.draining().clone()));
+        let (courier, carrier) = senders::senders(&ctx, &webhooks, &names, node, hands, &tasks)?;
         if background {
             background::start(&ctx, node, &courier, &database_up, &tasks);
             tasks.spawn("federation", Arc::clone(&carrier).drive(tasks.clone()));

@@ -23,6 +23,7 @@ use entente_core::refusal::{Code, Refusal};
 use super::{Caller, Ctx, Outcome, agents as directory};
 
 pub use self::dispatching::{Dispatch, dispatch, get};
+pub(crate) use self::ending::end_of_intent;
 pub use self::ending::tidy;
 pub use self::hearing::{Heard, hear};
 pub use self::letters::{Answered, Due, claim, letter, record};

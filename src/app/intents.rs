@@ -19,8 +19,9 @@ use sqlx::PgConnection;
 use super::governance::Attempt;
 use super::lines::Line;
 use super::{
-    AppError, Caller, Ctx, Outcome, channels, coordinators, escalations, failures, governance, graphs,
-    idempotency, leases, memory, moments, not_found, permits, seats, suspensions, tasks, triggers, unknown,
+    AppError, Caller, Ctx, Outcome, channels, coordinators, escalations, failures, federation, governance,
+    graphs, idempotency, leases, memory, moments, not_found, permits, seats, suspensions, tasks, triggers,
+    unknown,
 };
 
 /// Creates an intent.
@@ -258,6 +259,7 @@ pub async fn set_status(
         escalations::end_of_intent(&mut tx, id).await?;
         triggers::end_of_intent(&mut tx, id).await?;
         coordinators::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
+        federation::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
         asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
     }
     line.save(&mut tx).await?;

@@ -34,16 +34,16 @@ fn object(members: &Map<String, Value>, without: Option<&str>, text: &mut String
         }
         string(name, text);
         text.push(':');
-        value(member, text);
+        json(member, text);
     }
     text.push('}');
 }
 
-fn value(value_: &Value, text: &mut String) {
-    match value_ {
+fn json(value: &Value, text: &mut String) {
+    match value {
         Value::Null => text.push_str("null"),
         Value::Bool(is) => text.push_str(if *is { "true" } else { "false" }),
-        Value::Number(number_) => text.push_str(&number(number_)),
+        Value::Number(written) => text.push_str(&number(written)),
         Value::String(letters) => string(letters, text),
         Value::Array(items) => {
             text.push('[');
@@ -51,7 +51,7 @@ fn value(value_: &Value, text: &mut String) {
                 if index > 0 {
                     text.push(',');
                 }
-                value(item, text);
+                json(item, text);
             }
             text.push(']');
         }
@@ -74,7 +74,9 @@ fn string(letters: &str, text: &mut String) {
             _ => {
                 let mut units = [0; 2];
                 for unit in letter.encode_utf16(&mut units) {
-                    text.push_str(&format!("\\u{unit:04x}"));
+                    text.push_str("\\u");
+                    let digits = [12, 8, 4, 0].map(|shift| u32::from(*unit >> shift) & 0xF);
+                    text.extend(digits.into_iter().filter_map(|digit| char::from_digit(digit, 16)));
                 }
             }
         }
@@ -84,20 +86,20 @@ fn string(letters: &str, text: &mut String) {
 
 /// A number as Python writes it: a whole one as it is, a float in its shortest digits, with an exponent of at least two
 /// digits from 1e16 on and below 1e-4.
-fn number(number: &Number) -> String {
-    match number.as_f64() {
-        Some(float) if number.is_f64() => self::float(float),
-        _ => number.to_string(),
+fn number(written: &Number) -> String {
+    match written.as_f64() {
+        Some(number) if written.is_f64() => float(number),
+        _ => written.to_string(),
     }
 }
 
-fn float(float: f64) -> String {
+fn float(number: f64) -> String {
     // Rust writes the same shortest digits, always with an exponent: `-1.25e-7`.
-    let shortest = format!("{float:e}");
+    let shortest = format!("{number:e}");
     let Some((digits, exponent)) = shortest.split_once('e') else { return shortest };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..16).contains(&exponent) {
-        let plain = float.to_string();
+        let plain = number.to_string();
         return if plain.contains('.') { plain } else { plain + ".0" };
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -1,22 +1,19 @@
 //! Federation: what is signed is what the OpenIntent SDK signs, byte for byte; whoever is no peer, or not the right one, gets
 //! nowhere; and nothing that is passed on has more power than what it came with.
 
-use std::str::FromStr as _;
+mod callbacks;
+mod signing;
 
 use entente_core::agents::{Agent, Registration, register};
-use entente_core::events::{Draft, Event, Kind, Tail, seal};
-use entente_core::federation::callbacks::{Callback, News, is_last, news};
 use entente_core::federation::deliveries::{Delivery, check_signed, fingerprint};
 use entente_core::federation::dispatches::{DelegationScope, DispatchAsk, Origin, State, letter};
-use entente_core::federation::signing::{canonical, check, check_fresh, parse_key, show_key, sign};
+use entente_core::federation::signing::{canonical, check, check_fresh, sign};
 use entente_core::federation::{Federation, Part, Peer, Relationship, did_of, is_same_did};
 use entente_core::globs::Glob;
-use entente_core::ids::EventId;
 use entente_core::ids::{DispatchId, IntentId};
-use entente_core::intents::{Intent, IntentAsk, IntentStatus, create, moved_payload, patched_payload};
-use entente_core::patch::{Change, Op, Patch};
+use entente_core::intents::{Intent, IntentAsk, IntentStatus, create};
 use entente_core::refusal::Code;
-use entente_core::signatures::{PublicKey, Signer};
+use entente_core::signatures::Signer;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -51,69 +48,6 @@ fn federation() -> Federation {
         peers: vec![peer("https://a.example", 1), peer("https://c.example:8443", 3)],
         export: vec![Glob::parse("agent.public.*").unwrap()],
     }
-}
-
-/// What Python's `json.dumps` makes of a number that `json.loads` read.
-const NUMBERS: [(&str, &str); 21] = [
-    ("0.0", "0.0"),
-    ("-0.0", "-0.0"),
-    ("1.0", "1.0"),
-    ("100.0", "100.0"),
-    ("1e15", "1000000000000000.0"),
-    ("1e16", "1e+16"),
-    ("123456789012345.6", "123456789012345.6"),
-    ("1.5e16", "1.5e+16"),
-    ("1e22", "1e+22"),
-    ("1e-4", "0.0001"),
-    ("1e-5", "1e-05"),
-    ("0.00012345", "0.00012345"),
-    ("1.25e-7", "1.25e-07"),
-    ("5e-324", "5e-324"),
-    ("1.7976931348623157e308", "1.7976931348623157e+308"),
-    ("0.1", "0.1"),
-    ("-2.5e-10", "-2.5e-10"),
-    ("9007199254740991", "9007199254740991"),
-    ("-1", "-1"),
-    ("2.0e-4", "0.0002"),
-    ("1e100", "1e+100"),
-];
-
-#[test]
-fn numbers_are_written_as_python_writes_them() {
-    for (read, written) in NUMBERS {
-        let body = Map::from_iter([("n".to_owned(), Value::from_str(read).unwrap())]);
-        assert_eq!(canonical(&body), format!("{{\"n\":{written}}}"), "{read}");
-    }
-}
-
-#[test]
-fn everything_beyond_ascii_is_escaped_and_names_are_in_the_order_of_code_points() {
-    let body = members(json!({
-        "z": 1, "a": { "é": "ß\u{20ac}😀\u{7f}\u{1}\n\"\\/", "b": [1.0, true, null], "signature": "within" },
-        "signature": "x", "\u{ffff}": 1, "\u{10000}": 2
-    }));
-    // But for the inner `signature`, as the SDK's own `_canonical_bytes` wrote it.
-    let expected = concat!(
-        r#"{"a":{"b":[1.0,true,null],"signature":"within","\u00e9":"\u00df\u20ac\ud83d\ude00\u007f\u0001\n\"\\/"},"#,
-        r#""z":1,"\uffff":1,"\ud800\udc00":2}"#
-    );
-    assert_eq!(canonical(&body), expected);
-}
-
-#[test]
-fn a_signature_of_the_sdk_is_good() {
-    // By `sign_envelope` of openintent 0.17.0 with the key of the bytes 0 to 31.
-    let key = parse_key("A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=").unwrap();
-    let mut body = members(json!({
-        "dispatch_id": "d-1", "source_server": "https://a.example", "target_server": "https://b.example",
-        "intent_id": "intent-1", "intent_title": "Übersetzen €😀", "intent_description": "",
-        "intent_state": { "half": 0.5, "one": 1.0, "tiny": 1e-7, "n": 3 }, "intent_constraints": {},
-        "created_at": "2026-11-21T08:00:00+00:00",
-        "signature": "c0OXKMpM2zVM4JppZk22YBL1dX5IjYrgrFX/slmVflS+crDC0p80UdWjW219bmgKgnX02VrG/p5xxjQ48RiMBQ=="
-    }));
-    check(&body, &[signer(1).public_key(), key]).unwrap();
-    body.insert("agent_id".to_owned(), json!("agent.other"));
-    assert_eq!(check(&body, &[key]).unwrap_err().code, Code::BadSignature);
 }
 
 proptest! {
@@ -195,17 +129,6 @@ fn scope() -> impl Strategy<Value = DelegationScope> {
         max_delegation_depth: depth,
         expires_at,
     })
-}
-
-#[test]
-fn a_key_is_read_in_the_three_ways_in_which_it_is_written() {
-    let key: PublicKey = signer(7).public_key();
-    for text in [show_key(&key), key.to_string(), key.did()] {
-        assert_eq!(parse_key(&text), Some(key), "{text}");
-    }
-    for text in ["", "x", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="] {
-        assert_eq!(parse_key(text), None, "{text}");
-    }
 }
 
 #[test]
@@ -404,83 +327,4 @@ fn what_is_over_stays_as_it_is_and_nothing_goes_back_on_its_way() {
             assert!(one.is_over() || next == State::Pending || after == next);
         }
     }
-}
-
-/// Events of an intent: patches of members, and statuses.
-fn log(steps: &[&str]) -> (Vec<Event>, Intent) {
-    let (mut now, mut tail, mut events) = (intent(json!({ "gone": 1 })), Tail::empty(at(0)), Vec::new());
-    for (n, step) in steps.iter().enumerate() {
-        let draft = if let Some(status) = IntentStatus::parse(step) {
-            let next = now.moved(status, false, at(0)).unwrap();
-            let draft = Draft::of(Kind::StatusChanged, "agent.x", moved_payload(&now, &next, None));
-            now = next;
-            draft
-        } else {
-            let op = if *step == "gone" { Op::Remove } else { Op::Set };
-            let patches = vec![Patch { op, path: format!("/{step}/deep"), value: json!(n) }];
-            let patches = if *step == "gone" {
-                vec![Patch { path: "gone".to_owned(), ..patches[0].clone() }]
-            } else {
-                patches
-            };
-            let change = Change::Patches { patches };
-            let next = now.patched(&change, at(0)).unwrap();
-            now = next.clone();
-            Draft::of(Kind::StatePatched, "agent.x", patched_payload(&change, &next))
-        };
-        events.push(seal(draft, &mut tail, now.id, EventId::mint(at(0), &Dice(n as u128)), at(0)));
-    }
-    (events, now)
-}
-
-#[test]
-fn a_peer_is_told_of_changes_together_and_of_the_end_once() {
-    let (events, now) = log(&["a", "blocked", "b", "gone", "active", "completed", "abandoned", "a"]);
-    let told = news("d-1", &events, &now, true);
-    let words: Vec<&str> = told.iter().map(|one| one["event_type"].as_str().unwrap()).collect();
-    assert_eq!(words, ["state_delta", "status_changed", "status_changed", "completed"]);
-    assert_eq!(told[0]["state_delta"], json!({ "a": now.state["a"], "b": { "deep": 2 }, "gone": null }));
-    assert_eq!(told[3]["state_delta"], json!({ "status": "completed" }));
-    assert_eq!(told.iter().map(is_last).collect::<Vec<_>>(), [false, false, false, true]);
-    let keys: std::collections::BTreeSet<&str> =
-        told.iter().map(|one| one["idempotency_key"].as_str().unwrap()).collect();
-    assert_eq!(keys.len(), told.len());
-    let shy = news("d-1", &events, &now, false);
-    assert_eq!(shy, told[1..], "of the state nothing is told to whom it is not shared with");
-    assert_eq!(news("d-1", &[], &now, true), Vec::<Map<String, Value>>::new());
-}
-
-#[test]
-fn what_is_too_large_to_be_told_is_counted() {
-    let (events, mut now) = log(&["a", "b"]);
-    now.state.insert("a".to_owned(), json!("x".repeat(100_000)));
-    let told = news("d-1", &events, &now, true);
-    assert_eq!((&told[0]["state_delta"], &told[0]["omitted"]), (&json!({ "b": { "deep": 1 } }), &json!(1)));
-}
-
-#[test]
-fn a_callback_is_known_by_its_key_or_by_what_it_says() {
-    let read = |body: Value| -> (Callback, Map<String, Value>) {
-        (serde_json::from_value(body.clone()).unwrap(), members(body))
-    };
-    let key = |body: Value| {
-        let (callback, body) = read(body);
-        callback.check().unwrap();
-        callback.key(&body)
-    };
-    let plain = json!({ "dispatch_id": "d", "event_type": "state_delta", "state_delta": { "a": 1 } });
-    let with = |name: &str, value: Value| {
-        let mut body = plain.clone();
-        body[name] = value;
-        body
-    };
-    assert_eq!(key(plain.clone()), key(with("timestamp", json!("2026-11-21T08:00:00Z"))));
-    assert_eq!(key(plain.clone()), key(with("signature", json!("x"))));
-    assert_ne!(key(plain.clone()), key(with("event_type", json!("completed"))));
-    assert_eq!(key(with("idempotency_key", json!("k"))), "k");
-    for bad in [with("idempotency_key", json!("")), with("state_delta", json!({ "n": 1e300 }))] {
-        assert!(read(bad).0.check().is_err());
-    }
-    assert_eq!(News::Completed.state(), State::Completed);
-    assert_eq!(News::Attestation.kind(), Kind::FederationCallback);
 }

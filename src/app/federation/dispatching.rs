@@ -100,6 +100,7 @@ pub async fn dispatch(
     }
     let id = DispatchId::mint(now, &*ctx.chance);
     let origin = rows::origin(&mut tx, intent_id).await?;
+    let ask = DispatchAsk { trace_context: ask.trace_context.or_else(|| trace_of(caller)), ..ask };
     let letter = law::letter(federation, peer, &intent, &ask, origin.as_ref(), id, now)?;
     let dispatch = Dispatch {
         id,
@@ -124,6 +125,11 @@ pub async fn dispatch(
     tx.commit().await?;
     ctx.feed.news(intent_id);
     Ok(dispatch)
+}
+
+/// The trace that the request belongs to: the work at the peer belongs to it too (RFC-0020).
+fn trace_of(caller: &Caller) -> Option<Map<String, Value>> {
+    caller.trace.map(|trace| Map::from_iter([("trace_id".to_owned(), Value::from(trace.id()))]))
 }
 
 /// What the log says: whom it went to and which parts of it, not what is in them.

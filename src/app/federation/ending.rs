@@ -7,6 +7,7 @@ use entente_core::federation::dispatches::State;
 use entente_core::limits::{FEDERATION_KEPT_DAYS, FEDERATION_LETTER_DAYS, FEDERATION_SILENCE_DAYS};
 use entente_core::principals::HOUSE;
 use serde_json::json;
+use sqlx::PgConnection;
 
 use super::{Dispatch, letters, rows};
 use crate::app::lines::Line;
@@ -52,4 +53,25 @@ async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
     tx.commit().await?;
     ctx.feed.news(dispatch.intent_id);
     Ok(1)
+}
+
+/// Calls off, within the deed that ends an intent, what of it is still on its way to peers. What they have taken goes on until they
+/// say that it is done: the RFC has no word to stop them with.
+pub(crate) async fn end_of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    for mut dispatch in rows::on_their_way(conn, line.intent_id).await? {
+        let message = "Called off: the intent was resolved before the peer had taken it";
+        dispatch.hears(State::Dead, message, line.now());
+        rows::save_dispatch(conn, &dispatch).await?;
+        letters::call_off(conn, &dispatch.peer, &dispatch.id.to_string()).await?;
+        let payload = json!({
+            "dispatch_id": dispatch.id, "peer": dispatch.peer, "event_type": "called_off", "reason": message,
+        });
+        line.record(ctx, Draft::of(Kind::FederationFailed, actor, payload));
+    }
+    Ok(())
 }

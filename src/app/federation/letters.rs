@@ -322,6 +322,19 @@ async fn delete(conn: &mut PgConnection, due: &Due) -> Outcome<bool> {
     Ok(done.rows_affected() == 1)
 }
 
+/// Takes the letter of a dispatch off its way, whoever may have it in hand.
+pub(super) async fn call_off(conn: &mut PgConnection, peer: &str, dispatch_id: &str) -> Outcome<()> {
+    sqlx::query!(
+        "-- federation::call_off
+         DELETE FROM federation_letters WHERE peer = $1 AND kind = 'dispatch' AND dispatch_id = $2",
+        peer,
+        dispatch_id
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Letters that were written before that, and are under way still.
 pub(super) async fn older(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<Vec<Due>> {
     let rows = sqlx::query!(

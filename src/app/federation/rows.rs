@@ -143,6 +143,21 @@ pub async fn save_dispatch(conn: &mut PgConnection, one: &Dispatch) -> Outcome<(
     Ok(())
 }
 
+/// The dispatches of an intent that no peer has answered yet.
+pub async fn on_their_way(conn: &mut PgConnection, intent: IntentId) -> Outcome<Vec<Dispatch>> {
+    let rows = sqlx::query_as!(
+        DispatchRow,
+        "-- federation::on_their_way
+         SELECT id, intent_id, peer, target_server, agent_id, requested_by, state, remote_intent_id, message, callbacks,
+                created_at, heard_at, ended_at
+         FROM federation_dispatches WHERE intent_id = $1 AND state = 'pending' ORDER BY id",
+        intent.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Dispatch::try_from).collect()
+}
+
 /// Notes a callback; whether it is the first of its key.
 pub async fn note_callback(conn: &mut PgConnection, id: DispatchId, key: &str) -> Outcome<bool> {
     let done = sqlx::query!(

@@ -123,7 +123,7 @@ fn a_list_of_peers_that_cannot_be_meant_stops_the_start() {
         (json!([with("url", json!("a.example"))]), "without a path"),
         (json!([with("public_keys", json!([]))]), "public_keys"),
         (json!([with("public_keys", json!(["AAAA"]))]), "public key"),
-        (json!([with("did", json!("entente"))]), "no DID"),
+        (json!([with("did", json!("some-server"))]), "no DID"),
         (json!([with("trust_on_first_use", json!(true))]), "unknown field"),
         (json!([with("share", json!(["everything"]))]), "unknown variant"),
     ];

@@ -137,9 +137,9 @@ async fn a_peer_that_is_away_is_tried_for_a_day_and_then_given_up() {
         (&json!(8), &json!("dispatch"))
     );
     // What is over is kept for a month, and then forgotten.
-    world.pass(29 * 86_400).await;
+    world.pass(26 * 86_400).await;
     ada.get(&path).await.ok();
-    world.pass(2 * 86_400).await;
+    world.pass(3 * 86_400).await;
     ada.get(&path).await.refused(404, "not_found");
     world.end().await;
 }
@@ -193,6 +193,22 @@ async fn a_peer_that_never_says_a_word_again_has_failed() {
     assert_eq!(ada.get(&path).await.ok()["state"], "failed");
     let log = events(&ada, &intent["id"]).await;
     assert_eq!(log.last().unwrap()["payload"]["event_type"], "silent");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_resolved_before_it_is_sent_is_not_sent() {
+    let receiver = Receiver::start().await;
+    let (world, ada, intent) = alone(receiver.address.port()).await;
+    let ask = json!({ "intent_id": intent["id"], "target_server": url(receiver.address.port()) });
+    let sent = ada.post("/federation/dispatch", ask).await.ok();
+    let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
+    ada.seen(&json!(1)).post(&path, json!({ "status": "abandoned" })).await.ok();
+    assert_eq!(world.server.carrier.step().await.unwrap(), 0);
+    let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
+    assert_eq!(ada.get(&path).await.ok()["state"], "dead");
+    let log = events(&ada, &intent["id"]).await;
+    assert_eq!(log.last().unwrap()["payload"]["event_type"], "called_off");
     world.end().await;
 }
 

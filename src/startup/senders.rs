@@ -1,0 +1,28 @@
+//! Who sends what the server itself sends: webhooks to their receivers, letters to peers.
+
+use std::sync::Arc;
+
+use entente_core::ids::NodeId;
+use sqlx::PgPool;
+
+use super::StartError;
+use crate::app::Ctx;
+use crate::background::deliver::Courier;
+use crate::background::egress::{Egress, Names};
+use crate::background::federate::Carrier;
+use crate::shutdown::Tasks;
+
+/// The courier, with a pool and so many hands of its own, and the carrier; each with a client of its own.
+pub(super) fn senders(
+    ctx: &Ctx,
+    webhooks: &PgPool,
+    names: &Arc<dyn Names>,
+    node: NodeId,
+    hands: usize,
+    tasks: &Tasks,
+) -> Result<(Arc<Courier>, Arc<Carrier>), StartError> {
+    let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(names)).map_err(StartError::Egress);
+    let couriers = Ctx { pool: webhooks.clone(), ..ctx.clone() };
+    let courier = Courier::new(couriers, egress()?, node, hands, tasks.draining().clone());
+    Ok((Arc::new(courier), Arc::new(Carrier::new(ctx.clone(), egress()?))))
+}
