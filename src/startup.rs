@@ -210,8 +210,7 @@ impl Server {
         let hands = config.webhooks.concurrency;
         let (courier, carrier) = senders::senders(&ctx, &webhooks, &names, node, hands, &tasks)?;
         if background {
-            background::start(&ctx, node, &courier, &database_up, &tasks);
-            tasks.spawn("federation", Arc::clone(&carrier).drive(tasks.clone()));
+            background::start(&ctx, node, (&courier, &carrier), &database_up, &tasks);
         }
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, &messages, &tasks);

@@ -13,13 +13,15 @@ use entente_core::limits::COST_SUMS;
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, seats, unknown};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, seats, unknown};
 
 /// Records a cost. Bills come late: an intent that is over still takes them.
 ///
 /// # Errors
-/// The intent is not there or not writable; the ask is not lawful; there would be too many sums, or one too large.
+/// The intent is not there or not writable; the ask is not lawful; there would be too many sums, or one too large; the intent's
+/// governance policy does not let it cost so much, each unit for itself.
 pub async fn record(
     ctx: &Ctx,
     caller: &Caller,
@@ -29,14 +31,17 @@ pub async fn record(
 ) -> Outcome<Cost> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "record_cost" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let made = law::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
     let total = add_up(&mut tx, &made).await?;
+    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (total - made.amount, made.amount)).await?;
     let payload = json!({
         "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
         "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,

@@ -136,7 +136,6 @@ pub(crate) async fn may_work(
 ///
 /// # Errors
 /// As [`admit`].
-#[expect(dead_code, reason = "costs are recorded by a noun of their own, which asks here")]
 pub(crate) async fn admit_cost(
     ctx: &Ctx,
     caller: &Caller,

@@ -23,6 +23,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use self::deliver::Courier;
+use self::federate::Carrier;
 use crate::app::{AppError, Ctx};
 use crate::shutdown::Tasks;
 
@@ -30,10 +31,17 @@ use crate::shutdown::Tasks;
 const PULSE: Duration = Duration::from_millis(500);
 
 /// Starts everything that runs in the background.
-pub fn start(ctx: &Ctx, node: NodeId, courier: &Arc<Courier>, database_up: &Arc<AtomicBool>, tasks: &Tasks) {
+pub fn start(
+    ctx: &Ctx,
+    node: NodeId,
+    (courier, carrier): (&Arc<Courier>, &Arc<Carrier>),
+    database_up: &Arc<AtomicBool>,
+    tasks: &Tasks,
+) {
     feeding::start(ctx, tasks);
     handing::start(&courier.ctx, tasks);
     tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
+    tasks.spawn("federation", Arc::clone(carrier).drive(tasks.clone()));
     tasks.spawn("revocations", revoke::drive(ctx.clone(), tasks.clone()));
     peers::start(ctx, node, tasks);
     let (task, stop) = (ctx.clone(), tasks.stopping().clone());
