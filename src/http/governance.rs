@@ -81,10 +81,24 @@ struct PolicyBody<'a> {
 }
 
 /// A governance policy, as its author writes it: members that are missing or null have their defaults.
-#[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = GovernancePolicy, value_type = Object)]
-#[schema(example = json!({ "completion_mode": "require_approval", "write_scope": "assigned_only" }))]
+#[derive(Debug, Deserialize)]
 struct GivenPolicy(Map<String, Value>);
+
+impl utoipa::PartialSchema for GivenPolicy {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        // By their whole names: an import would be in the way of what the macros write.
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::Object)
+            .description(Some("A governance policy: members that are missing or null have their defaults"))
+            .examples([
+                serde_json::json!({ "completion_mode": "require_approval", "write_scope": "assigned_only" }),
+            ])
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for GivenPolicy {}
 
 /// Set an intent's governance policy
 ///
