@@ -38,7 +38,7 @@ proptest! {
         let (here, there) = (place(here.0, here.1, here.2), place(there.0, there.1, there.2));
         let ring = Keyring::new(Some(VaultKey::new(bytes)), Vec::new());
         let sealed = ring.seal(&plain, here, &Dice(dice)).unwrap();
-        prop_assert_eq!(ring.open(&sealed, here).unwrap().as_slice(), plain.as_slice());
+        prop_assert!(ring.open(&sealed, here).unwrap().as_slice() == plain);
         prop_assert_eq!(ring.open(&sealed, there).unwrap_err(), Shut::Broken);
         if plain.len() > 8 {
             prop_assert!(!sealed.bytes.windows(plain.len()).any(|part| part == plain));
@@ -47,7 +47,7 @@ proptest! {
         let stranger = Keyring::new(Some(VaultKey::new(other)), Vec::new());
         prop_assert_eq!(stranger.open(&sealed, here).unwrap_err(), Shut::KeyMissing);
         let both = Keyring::new(Some(VaultKey::new(other)), vec![VaultKey::new(bytes)]);
-        prop_assert_eq!(both.open(&sealed, here).unwrap().as_slice(), plain.as_slice());
+        prop_assert!(both.open(&sealed, here).unwrap().as_slice() == plain);
         prop_assert_eq!(both.retired(), vec![sealed.key_id.clone()]);
         prop_assert_ne!(both.seal(&plain, here, &Dice(dice)).unwrap().key_id, sealed.key_id);
     }
