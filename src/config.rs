@@ -16,6 +16,7 @@ mod vaults;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -179,6 +180,15 @@ impl Reader<'_> {
         }
     }
 
+    /// A number within bounds.
+    fn number<T>(&mut self, name: &str, default: T, bounds: RangeInclusive<T>) -> T
+    where
+        T: FromStr + PartialOrd + fmt::Display,
+    {
+        let what = format!("a number from {} to {}", bounds.start(), bounds.end());
+        self.parsed(name, default, &what, |number| bounds.contains(number))
+    }
+
     fn collector(&mut self) -> Option<Collector> {
         let ratio =
             self.parsed("ENTENTE_OTLP_RATIO", 1.0, "a number from 0 to 1", |r: &f64| (0.0..=1.0).contains(r));
@@ -231,12 +241,7 @@ impl Reader<'_> {
                         |n| (1..=3_650).contains(n),
                     ),
             ),
-            per_principal: self.parsed(
-                "ENTENTE_WEBHOOKS_PER_PRINCIPAL",
-                1_000,
-                "a number from 1 to 1000000",
-                |n| (1..=1_000_000).contains(n),
-            ),
+            per_principal: self.number("ENTENTE_WEBHOOKS_PER_PRINCIPAL", 1_000, 1..=1_000_000),
         }
     }
 
@@ -276,15 +281,9 @@ impl Config {
                 "ADDRESS:PORT",
                 |_| true,
             ),
-            workers: from
-                .parsed("ENTENTE_WORKERS", cores, "a number from 1 to 512", |n| (1..=512).contains(n)),
+            workers: from.number("ENTENTE_WORKERS", cores, 1..=512),
             database_url: from.text("DATABASE_URL"),
-            database_connections: from.parsed(
-                "ENTENTE_DATABASE_CONNECTIONS",
-                20,
-                "a number from 5 to 1000",
-                |n| (5..=1000).contains(n),
-            ),
+            database_connections: from.number("ENTENTE_DATABASE_CONNECTIONS", 20, 5..=1000),
             data_dir: from.text("ENTENTE_DATA_DIR").map(PathBuf::from),
             pg_bin: from.text("ENTENTE_PG_BIN").map(PathBuf::from),
             log: from.parsed(
@@ -320,18 +319,8 @@ impl Config {
                 "a number of bytes from 1024 to 67108864",
                 |n| (1024..=64 * 1024 * 1024).contains(n),
             ),
-            max_connections: from.parsed(
-                "ENTENTE_MAX_CONNECTIONS",
-                25_000,
-                "a number from 10 to 1000000",
-                |n| (10..=1_000_000).contains(n),
-            ),
-            max_streams_per_key: from.parsed(
-                "ENTENTE_MAX_STREAMS_PER_KEY",
-                1_000,
-                "a number from 1 to 1000000",
-                |n| (1..=1_000_000).contains(n),
-            ),
+            max_connections: from.number("ENTENTE_MAX_CONNECTIONS", 25_000, 10..=1_000_000),
+            max_streams_per_key: from.number("ENTENTE_MAX_STREAMS_PER_KEY", 1_000, 1..=1_000_000),
             drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
             message_retention: from.retention("ENTENTE_MESSAGE_RETENTION_DAYS"),
             idempotency_window: Duration::from_secs(
@@ -349,12 +338,7 @@ impl Config {
             ))
             .filter(|every| *every > 0),
             // Half the cores: PostgreSQL needs the others, and fewer writers make larger batches.
-            commit_writers: from.parsed(
-                "ENTENTE_COMMIT_WRITERS",
-                (cores / 2).max(1),
-                "a number from 1 to 64",
-                |n| (1..=64).contains(n),
-            ),
+            commit_writers: from.number("ENTENTE_COMMIT_WRITERS", (cores / 2).max(1), 1..=64),
             ping: from.seconds("ENTENTE_PING_SECONDS", 15, 300).max(Duration::from_secs(1)),
             refused_subscribe_hold: from.seconds("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", 2, 5),
             collector: from.collector(),

@@ -25,12 +25,7 @@ impl Reader<'_> {
             resume_window: self
                 .seconds("ENTENTE_ARCP_RESUME_SECONDS", 600, 86_400)
                 .max(Duration::from_secs(1)),
-            per_principal: self.parsed(
-                "ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL",
-                1_000,
-                "a number from 1 to 1000000",
-                |n| (1..=1_000_000).contains(n),
-            ),
+            per_principal: self.number("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", 1_000, 1..=1_000_000),
             idle: Duration::from_secs(hours * 3_600),
             token_secret: secret.map(TokenSecret),
             offered: Features::all(),
