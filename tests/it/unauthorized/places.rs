@@ -59,14 +59,13 @@ impl Places {
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
         let moment = post(world, &owner).await;
-        let coordinators = super::coord::make(world, &owner, &intent).await;
-        let mut places = vec![
+        let places = vec![
             ("file", "ops.owned.task.schema.json".to_owned()),
             ("job_id", job["job_id"].as_str().unwrap().to_owned()),
             ("worker_id", worker["worker_id"].as_str().unwrap().to_owned()),
             ("reservation_id", "rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
             ("version", "1".to_owned()),
-            ("intent_id", intent),
+            ("intent_id", intent.clone()),
             ("channel_id", channel),
             ("checkpoint_id", checkpoint["checkpoint_id"].as_str().unwrap().to_owned()),
             ("event_id", events[0]["id"].as_str().unwrap().to_owned()),
@@ -91,8 +90,7 @@ impl Places {
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ];
         // Nouns with many things of their own make them in a file of their own.
-        places.extend(coordinators);
-        Self(places)
+        Self([places, super::coord::make(world, &owner, &intent).await].concat())
     }
 
     pub fn fill(&self, path: &str) -> String {
