@@ -96,13 +96,25 @@ pub struct CoordinatorAsk {
     pub metadata: Map<String, Value>,
 }
 
+/// What is to become of what a coordinator is bound by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Bound {
+    /// It stays.
+    #[default]
+    AsIs,
+    /// Nothing binds it any more.
+    Free,
+    /// This does.
+    By(Map<String, Value>),
+}
+
 /// What is to be changed of an appointment; `None` stays.
 #[derive(Debug, Clone, Default)]
 pub struct CoordinatorChange {
     /// Rest, go on, finish, done.
     pub status: Option<CoordinatorStatus>,
-    /// What it is bound by; `Some(None)` by nothing.
-    pub guardrails: Option<Option<Map<String, Value>>>,
+    /// What it is bound by.
+    pub guardrails: Bound,
     /// Why.
     pub reason: Option<String>,
 }

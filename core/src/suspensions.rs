@@ -28,7 +28,7 @@ pub const MEMBER: &str = "_suspension";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SuspensionFallback)]
-pub enum Fallback {
+pub enum FallbackPolicy {
     /// The asker hears that nobody answered; the intent stays suspended until somebody decides what becomes of it.
     #[default]
     Fail,
@@ -38,7 +38,7 @@ pub enum Fallback {
     UseDefaultAndContinue,
 }
 
-impl Fallback {
+impl FallbackPolicy {
     /// Every policy.
     pub const ALL: [Self; 3] = [Self::Fail, Self::CompleteWithFallback, Self::UseDefaultAndContinue];
 
@@ -113,7 +113,7 @@ pub struct Suspension {
     /// What became of it when that was last written down.
     pub state: SuspensionState,
     /// What follows when nobody answers.
-    pub fallback: Fallback,
+    pub fallback: FallbackPolicy,
     /// When it was asked.
     pub created_at: Timestamp,
     /// When the fallback counts.
@@ -256,7 +256,7 @@ impl Suspension {
                     put("metadata", json!(metadata));
                 }
             }
-            End::Expired if self.fallback != Fallback::Fail => {
+            End::Expired if self.fallback != FallbackPolicy::Fail => {
                 let value = record.get("fallback_value").cloned().unwrap_or(Value::Null);
                 record.insert("response".to_owned(), value);
             }
@@ -268,7 +268,7 @@ impl Suspension {
         let patch = Patch { op: Op::Set, path: MEMBER.to_owned(), value: Value::Object(record) };
         let change = Change::Patches { patches: vec![patch] };
         let patched = intent.patched(&change, now)?;
-        let stays = *end == End::Overtaken || *end == End::Expired && self.fallback == Fallback::Fail;
+        let stays = *end == End::Overtaken || *end == End::Expired && self.fallback == FallbackPolicy::Fail;
         let goes_on = !stays && intent.status == IntentStatus::SuspendedAwaitingInput;
         let resumed = goes_on.then(|| patched.moved(IntentStatus::Active, strict, now)).transpose()?;
         Ok(After { change, patched, resumed })

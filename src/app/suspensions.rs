@@ -107,7 +107,8 @@ pub async fn suspend(
     let patched = intent.patched(&change, now)?;
     let (tx, line) = turn.parts(intent_id)?;
     leases::guard(tx, line, &caller.agent, &change, None).await?;
-    let (_, suspension) = open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking).await?;
+    let (_, suspension) =
+        Box::pin(open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking)).await?;
     idempotency::keep(&mut turn.tx, caller, once, &suspension.id, now).await?;
     turn.conclude(ctx).await?;
     let record = ends::record(&patched, &suspension.id);
@@ -150,7 +151,7 @@ pub async fn put(
     }
     let (tx, line) = turn.parts(intent_id)?;
     leases::guard(tx, line, &caller.agent, &change, fencing_token).await?;
-    let (intent, _) = open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking).await?;
+    let (intent, _) = Box::pin(open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking)).await?;
     turn.conclude(ctx).await?;
     Ok(intent)
 }

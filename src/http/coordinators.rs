@@ -4,7 +4,7 @@ use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::coordinators::{
-    Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus, CoordinatorType,
+    Bound, Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus, CoordinatorType,
 };
 use entente_core::ids::{CoordinatorId, IntentId};
 use entente_core::keys::Dialect;
@@ -251,9 +251,10 @@ async fn beat(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
     })
 }
 
-/// Reads a member that is there, null or not; one that is left out is `None`.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(member: D) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(member).map(Some)
+/// Reads a member that is there, null or not; one that is left out stays as it is.
+fn given<'de, D: Deserializer<'de>>(member: D) -> Result<Bound, D::Error> {
+    let said: Option<Map<String, Value>> = Option::deserialize(member)?;
+    Ok(said.map_or(Bound::Free, Bound::By))
 }
 
 /// A change of an appointment.
@@ -266,7 +267,7 @@ struct ChangeBody {
     /// What it is bound by; null: by nothing.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Object>)]
-    guardrails: Option<Option<Map<String, Value>>>,
+    guardrails: Bound,
     /// Why.
     reason: Option<String>,
 }

@@ -5,7 +5,7 @@ use entente_core::ids::{IntentId, MomentId};
 use entente_core::keys::Dialect;
 use entente_core::limits::PAGE;
 use entente_core::refusal::{Code, Refusal};
-use entente_core::suspensions::{Fallback, ResponseType, SuspensionState};
+use entente_core::suspensions::{FallbackPolicy, ResponseType, SuspensionState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -72,7 +72,7 @@ struct SuspendBody {
     timeout_seconds: Option<Value>,
     /// What follows then; `fail` when nothing is said.
     #[serde(default)]
-    fallback_policy: Fallback,
+    fallback_policy: FallbackPolicy,
     /// With what.
     #[schema(value_type = Option<Object>)]
     fallback_value: Option<Value>,
@@ -157,7 +157,7 @@ struct SuspensionBody {
     /// Why nobody is: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal. Then the intent's admins answer.
     unasked: Option<String>,
     /// What follows when nobody answers in time.
-    fallback_policy: Fallback,
+    fallback_policy: FallbackPolicy,
     /// When it was asked.
     suspended_at: WireTime,
     /// When the fallback counts.

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 
 use super::words::OnExceed;
-use super::{Coordinator, CoordinatorChange, CoordinatorStatus, check_guardrails};
+use super::{Bound, Coordinator, CoordinatorChange, CoordinatorStatus, check_guardrails};
 use crate::access::check_reason;
 use crate::clock::Timestamp;
 use crate::events::Kind;
@@ -166,12 +166,17 @@ impl Coordinator {
         }
         let mut next = self.next();
         let mut kinds = Vec::new();
-        if let Some(guardrails) = &change.guardrails {
+        if change.guardrails != Bound::AsIs {
             if !supervises {
                 return Err(not_yours("change what a coordinator is bound by"));
             }
-            guardrails.as_ref().map_or(Ok(()), check_guardrails)?;
-            next.guardrails.clone_from(guardrails);
+            next.guardrails = match &change.guardrails {
+                Bound::By(guardrails) => {
+                    check_guardrails(guardrails)?;
+                    Some(guardrails.clone())
+                }
+                Bound::AsIs | Bound::Free => None,
+            };
             (next.progress_at, next.stalled_at) = (now, None);
             kinds.push(Kind::CoordinatorGuardrailsUpdated);
         }

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::reading::check_answer;
-use super::{Asked, Fallback, ResponseType, SuspensionChoice};
+use super::{Asked, FallbackPolicy, ResponseType, SuspensionChoice};
 use crate::clock::{Timestamp, rfc3339};
 use crate::moments::{Resolution, ResolutionKind, Settled};
 use crate::refusal::{Code, Refusal};
@@ -72,7 +72,7 @@ impl Asked {
         let fallback =
             self.choices.iter().position(|one| Some(one.value.as_str()) == fallback).filter(within);
         if self.choices.is_empty() {
-            return (usize::from(self.fallback == Fallback::Fail), true);
+            return (usize::from(self.fallback == FallbackPolicy::Fail), true);
         }
         marked.or(fallback).map_or((0, false), |idx| (idx, true))
     }
@@ -155,7 +155,7 @@ impl Asked {
         let how = if self.is_written() { "Write the answer." } else { "Choose one of the options." };
         let then = match (until, self.fallback) {
             (None, _) => "Without an answer the intent stays suspended.".to_owned(),
-            (Some(at), Fallback::Fail) => {
+            (Some(at), FallbackPolicy::Fail) => {
                 format!("Without an answer by {} the asker hears that nobody answered.", rfc3339(at))
             }
             (Some(at), _) => {

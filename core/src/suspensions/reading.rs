@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Fallback;
+use super::FallbackPolicy;
 use crate::canonical::exact;
 use crate::limits::{ANSWER_BYTES, DURATION_SECONDS, MOMENT_LEAST_SECONDS, SUSPENSION_CHOICES, TEXT_BYTES};
 use crate::principals::check_name;
@@ -78,7 +78,7 @@ pub struct Asked {
     /// For how many seconds it stands, all attempts to reach somebody together; `None`: for ever.
     pub seconds: Option<u32>,
     /// What follows then.
-    pub fallback: Fallback,
+    pub fallback: FallbackPolicy,
     /// With what.
     pub fallback_value: Option<Value>,
     /// How sure the asker is.
@@ -132,7 +132,7 @@ impl Asked {
         let policy = retry_policy(record)?;
         let said = policy.and_then(|policy| policy.get("final_fallback_policy"));
         let said = said.or_else(|| record.get("fallback_policy")).filter(|said| !said.is_null());
-        let fallback = said.map_or(Some(Fallback::Fail), |said| Fallback::parse(said.as_str()?));
+        let fallback = said.map_or(Some(FallbackPolicy::Fail), |said| FallbackPolicy::parse(said.as_str()?));
         let fallback = fallback.ok_or_else(|| {
             let what = "is `fail`, `complete_with_fallback` or `use_default_and_continue`";
             wrong("fallback_policy", "enum", what)

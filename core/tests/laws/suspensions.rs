@@ -5,7 +5,8 @@ use entente_core::intents::{Intent, IntentAsk, IntentStatus, create};
 use entente_core::moments::{Brief, Resolution, Settled, Via};
 use entente_core::patch::{Change, Op, Patch};
 use entente_core::suspensions::{
-    Answer, Asked, End, Fallback, MEMBER, Suspension, SuspensionState, check_left_alone, question_in, waits,
+    Answer, Asked, End, FallbackPolicy, MEMBER, Suspension, SuspensionState, check_left_alone, question_in,
+    waits,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -15,9 +16,11 @@ use uuid::Uuid;
 use crate::any::at;
 
 fn record(more: Value) -> Map<String, Value> {
-    let mut record = json!({ "id": "q", "question": "Which?" });
-    record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    record.as_object().unwrap().clone()
+    let mut record =
+        Map::from_iter([("id".to_owned(), json!("q")), ("question".to_owned(), json!("Which?"))]);
+    let Value::Object(more) = more else { unreachable!("{more} is no object") };
+    record.extend(more);
+    record
 }
 
 fn asked(more: Value) -> Asked {
@@ -28,9 +31,9 @@ fn choices(count: usize) -> Value {
     (0..count).map(|n| json!({ "value": format!("v{n}"), "label": format!("Way {n}") })).collect()
 }
 
-fn settled(resolution: Resolution) -> Settled {
+fn settled(resolution: &Resolution) -> Settled {
     let option_idx = match resolution {
-        Resolution::Option { option_idx } => Some(option_idx),
+        Resolution::Option { option_idx } => Some(*option_idx),
         Resolution::FreeText { .. } | Resolution::Dialogue { .. } => None,
     };
     Settled {
@@ -91,7 +94,7 @@ proptest! {
         match asked.accept(&value) {
             Ok(resolution) => {
                 prop_assert!(pick < count);
-                prop_assert_eq!(asked.worth(&settled(resolution)).unwrap(), Answer::Value(value.clone()));
+                prop_assert_eq!(asked.worth(&settled(&resolution)).unwrap(), Answer::Value(value.clone()));
                 prop_assert_eq!(&asked.chosen(&value).unwrap().label, &format!("Way {pick}"));
             }
             Err(_) => prop_assert!(pick >= count),
@@ -100,7 +103,7 @@ proptest! {
         let brief = Brief::emitted(&brief).unwrap();
         // Each option of the moment is worth something, and each answer that can be chosen is one.
         for (idx, option) in brief.question.options.iter().enumerate() {
-            let worth = asked.worth(&settled(Resolution::Option { option_idx: idx })).unwrap();
+            let worth = asked.worth(&settled(&Resolution::Option { option_idx: idx })).unwrap();
             let known = asked.choices.iter().find(|one| one.label == option.label);
             prop_assert_eq!(worth, known.map_or(Answer::CallOff, |one| Answer::Value(json!(one.value))));
         }
@@ -108,7 +111,7 @@ proptest! {
 
     /// The intent after any end is what its log will say, and the question no longer waits.
     #[test]
-    fn the_end_is_written_where_it_is_looked_for(which in 0_usize..4, policy in select(&Fallback::ALL[..]), seconds in 1_u32..9_000) {
+    fn the_end_is_written_where_it_is_looked_for(which in 0_usize..4, policy in select(&FallbackPolicy::ALL[..]), seconds in 1_u32..9_000) {
         let question = record(json!({
             "timeout_seconds": seconds, "fallback_policy": policy.as_str(), "fallback_value": "f",
         }));
@@ -127,11 +130,11 @@ proptest! {
         prop_assert_eq!(&record["resolution"], end.state().as_str());
         prop_assert!(waits(&before.state) && !waits(&after.patched.state));
         prop_assert_eq!(after.patched.version, before.version + 1);
-        let stays = which == 3 || which == 1 && policy == Fallback::Fail;
+        let stays = which == 3 || which == 1 && policy == FallbackPolicy::Fail;
         prop_assert_eq!(after.resumed.is_none(), stays);
         let response = match which {
             0 => Some(&json!("v")).cloned(),
-            1 if policy != Fallback::Fail => Some(json!("f")),
+            1 if policy != FallbackPolicy::Fail => Some(json!("f")),
             _ => None,
         };
         prop_assert_eq!(record.get("response").cloned(), response);

@@ -94,7 +94,7 @@ pub async fn emit(
         return repeated(&mut turn.tx, caller, done, turn.now).await;
     }
     still(&mut turn, &setting).await?;
-    let (kept, warnings) = place(ctx, &mut turn, brief, setting, None).await?;
+    let (kept, warnings) = Box::pin(place(ctx, &mut turn, brief, setting, None)).await?;
     let id = kept.moment.id;
     idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: warnings.clone() }, turn.now).await?;
     Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings, repeated: false })
@@ -156,7 +156,7 @@ pub(crate) async fn put(
     let seat = ask.intent_id;
     let setting = Setting { ask, addressee, second, around: of_job(None), claim: None, seat };
     still(turn, &setting).await?;
-    let (kept, _warnings) = place(ctx, turn, brief, setting, until).await?;
+    let (kept, _warnings) = Box::pin(place(ctx, turn, brief, setting, until)).await?;
     Ok(kept.moment.id)
 }
 

@@ -92,23 +92,21 @@ pub async fn respond(
         Some(kept) => turn.current(ctx, kept.moment.id).await?,
         None => None,
     };
-    match current.filter(|kept| kept.moment.state_at(turn.now) == MomentState::Open) {
-        Some(mut kept) => {
-            // First whether it is theirs to answer, then whether it is an answer.
-            kept.moment.may_decide(&moments::decider(caller), turn.now)?;
-            let resolution = asked.accept(&said.value)?;
-            let Said { value, metadata, digest, .. } = said.clone();
-            turn.given = Some(Given { value, metadata });
-            moments::answer(ctx, caller, &mut turn, &mut kept, digest.as_deref(), resolution).await?;
-        }
-        None => {
-            require_admin(&mut turn, caller, &one).await?;
-            asked.accept(&said.value)?;
-            let Said { value, metadata, .. } = said.clone();
-            let end = End::Responded { value, by: caller.agent.clone(), metadata };
-            let (tx, line) = turn.parts(intent_id)?;
-            ends::end(tx, ctx, line, (&intent, &one), end, &caller.agent).await?;
-        }
+    let open = current.filter(|kept| kept.moment.state_at(turn.now) == MomentState::Open);
+    if let Some(mut kept) = open {
+        // First whether it is theirs to answer, then whether it is an answer.
+        kept.moment.may_decide(&moments::decider(caller), turn.now)?;
+        let resolution = asked.accept(&said.value)?;
+        let Said { value, metadata, digest, .. } = said.clone();
+        turn.given = Some(Given { value, metadata });
+        moments::answer(ctx, caller, &mut turn, &mut kept, digest.as_deref(), resolution).await?;
+    } else {
+        require_admin(&mut turn, caller, &one).await?;
+        asked.accept(&said.value)?;
+        let Said { value, metadata, .. } = said.clone();
+        let end = End::Responded { value, by: caller.agent.clone(), metadata };
+        let (tx, line) = turn.parts(intent_id)?;
+        ends::end(tx, ctx, line, (&intent, &one), end, &caller.agent).await?;
     }
     let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
     idempotency::keep(&mut turn.tx, caller, once, &one.id, turn.now).await?;

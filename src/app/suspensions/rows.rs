@@ -2,7 +2,7 @@
 
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, MomentId};
-use entente_core::suspensions::{Fallback, Suspension, SuspensionState};
+use entente_core::suspensions::{FallbackPolicy, Suspension, SuspensionState};
 use sqlx::{PgConnection, PgPool};
 
 use crate::app::{AppError, Outcome, unknown};
@@ -50,7 +50,7 @@ impl TryFrom<Row> for Suspension {
             unasked: row.unasked,
             state: SuspensionState::parse(&row.state)
                 .ok_or_else(|| unknown("state of a suspension", &row.state))?,
-            fallback: Fallback::parse(&row.fallback)
+            fallback: FallbackPolicy::parse(&row.fallback)
                 .ok_or_else(|| unknown("fallback of a suspension", &row.fallback))?,
             created_at: row.created_at,
             expires_at: row.expires_at,
