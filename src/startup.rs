@@ -237,10 +237,8 @@ impl Server {
     pub async fn stop(self) {
         info!("stopping: streams are told to reconnect, requests in flight finish");
         // A connection that is refused is tried again without harm, one that is dropped after a request was sent is not.
-        // So nobody gets in any more before anybody is sent away. Where the system does not close a listening socket
-        // this way, the HTTP server does it below.
-        self.http.pause().await;
-        let _not_everywhere = rustix::net::shutdown(&self.gate, rustix::net::Shutdown::Read);
+        // So nobody gets in any more before anybody is sent away.
+        sockets::close(&self.gate, &self.http).await;
         self.tasks.draining().cancel();
         self.connections.quiet().await;
         self.http.stop(true).await;
