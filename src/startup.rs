@@ -244,7 +244,7 @@ impl Server {
         info!("stopping: streams are told to reconnect, requests in flight finish");
         // A connection that is refused is tried again without harm, one that is dropped after a request was sent is not.
         // So nobody gets in any more before anybody is sent away.
-        sockets::shut(&self.gate, &self.http).await;
+        sockets::close(&self.gate, &self.http).await;
         self.tasks.draining().cancel();
         self.connections.quiet().await;
         self.http.stop(true).await;

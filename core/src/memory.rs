@@ -1,12 +1,14 @@
 //! Agents' memory (RFC-0015): what an agent wants to know again, under a key in a namespace of its own.
 //!
 //! Whose it is never changes, nor where it is: its agent, namespace, key, type and scope are given when it is made. What
-//! has to go when there is no room is `memory/room.rs`; how long an entry is kept is read by `memory/ttl.rs`.
+//! has to go when there is no room is `memory/room.rs`; how long an entry is kept is read by `memory/ttl.rs`; what keys are
+//! looked for is a range, `memory/range.rs`.
 
+pub mod range;
 pub mod room;
 pub mod ttl;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::clock::{Timestamp, plus_seconds, rfc3339};
@@ -149,7 +151,41 @@ pub struct MemoryAsk {
     pub sensitivity: Option<MemorySensitivity>,
 }
 
-/// A change of an entry. What is `None` stays; `Some(None)` takes it away.
+/// What a change says of something that need not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Given<T> {
+    /// Nothing: it stays.
+    #[default]
+    Nothing,
+    /// That it goes.
+    Null,
+    /// What it is to be.
+    Value(T),
+}
+
+impl<T> Given<T> {
+    /// The same of what is made of it.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Given<U> {
+        match self {
+            Self::Nothing => Given::Nothing,
+            Self::Null => Given::Null,
+            Self::Value(value) => Given::Value(make(value)),
+        }
+    }
+
+    /// What is to be, if it is to be.
+    fn value(self) -> Option<T> {
+        if let Self::Value(value) = self { Some(value) } else { None }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(member: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(member)?.map_or(Self::Null, Self::Value))
+    }
+}
+
+/// A change of an entry. What is `None` stays.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryChange {
     /// The whole value.
@@ -161,11 +197,11 @@ pub struct MemoryChange {
     /// How much it is wanted.
     pub priority: Option<MemoryPriority>,
     /// How sensitive it is.
-    pub sensitivity: Option<Option<MemorySensitivity>>,
+    pub sensitivity: Given<MemorySensitivity>,
     /// How long it is kept, from now.
-    pub ttl: Option<Option<String>>,
+    pub ttl: Given<String>,
     /// Until when it is kept.
-    pub expires_at: Option<Option<Timestamp>>,
+    pub expires_at: Given<Timestamp>,
 }
 
 /// Makes an entry of `agent`'s, for an intent and maybe a task of it.
@@ -257,9 +293,12 @@ impl MemoryEntry {
         }
         next.pinned = change.pinned.unwrap_or(self.pinned);
         next.priority = change.priority.unwrap_or(self.priority);
-        next.sensitivity = change.sensitivity.unwrap_or(self.sensitivity);
-        if change.ttl.is_some() || change.expires_at.is_some() {
-            (next.ttl, next.expires_at) = kept_until(change.ttl.flatten(), change.expires_at.flatten(), now)?;
+        match change.sensitivity {
+            Given::Nothing => {}
+            given => next.sensitivity = given.value(),
+        }
+        if change.ttl != Given::Nothing || change.expires_at != Given::Nothing {
+            (next.ttl, next.expires_at) = kept_until(change.ttl.value(), change.expires_at.value(), now)?;
         }
         if next == *self {
             return Ok(None);
@@ -282,33 +321,6 @@ impl MemoryEntry {
             "memory_type": self.memory_type, "task_id": self.task_id, "version": self.version,
         })
     }
-}
-
-/// The texts that are `exact` and begin with `prefix`, where these are given, as a range of an index: from the first on, and
-/// before the second. Of texts in which no character is a control character.
-#[must_use]
-pub fn range(exact: Option<&str>, prefix: Option<&str>) -> (String, String) {
-    // Behind every text of as many bytes as a key may have.
-    let end = || char::MAX.to_string().repeat(MEMORY_KEY_BYTES / char::MAX.len_utf8() + 1);
-    let one = exact.map(|text| (text.to_owned(), format!("{text}\u{1}")));
-    let all = prefix.map(|text| (text.to_owned(), behind(text).unwrap_or_else(end)));
-    match (one, all) {
-        (Some(one), Some(all)) => (one.0.max(all.0), one.1.min(all.1)),
-        (given, None) | (None, given) => given.unwrap_or_else(|| (String::new(), end())),
-    }
-}
-
-/// The first text behind all that begin with `prefix`, by the order of their characters; `None` when there is none.
-fn behind(prefix: &str) -> Option<String> {
-    let mut text = prefix.to_owned();
-    while let Some(last) = text.pop() {
-        // The range of characters knows the gap of the surrogates.
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            text.push(next);
-            return Some(text);
-        }
-    }
-    None
 }
 
 fn check_word(member: &str, word: &str, limit: usize) -> Result<(), Refusal> {

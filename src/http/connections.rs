@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-/// Who has asked this recently is taken to ask again.
+/// Who has asked or been answered this recently is taken to ask again. Whoever says nothing for longer on a connection that is
+/// open may find that it closes while it asks, as with every server that stops (RFC 9112 §9.5): it asks again, with its
+/// `Idempotency-Key` where that must be done once.
 const RECENT: Duration = Duration::from_millis(500);
 
 /// How often a server that stops looks whether it has become quiet.
@@ -89,9 +91,10 @@ impl Connection {
         self.used.store(self.list.elapsed(), Ordering::Relaxed);
     }
 
-    /// Its client is told that it closes.
-    pub fn told(&self) {
-        self.used.store(TOLD, Ordering::Relaxed);
+    /// Its client is answered, and told with that if it closes. An answer may take long: whoever has just got one is about to
+    /// ask again, however long ago it asked.
+    pub fn answered(&self, closes: bool) {
+        self.used.store(if closes { TOLD } else { self.list.elapsed() }, Ordering::Relaxed);
     }
 }
 

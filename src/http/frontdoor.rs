@@ -76,12 +76,13 @@ pub async fn pass(
     }
     adorn(&mut response, &id);
     if let Some(doors) = doors {
-        if doors.draining.is_cancelled() {
+        let draining = doors.draining.is_cancelled();
+        if draining {
             // The next request on this connection would meet a closing one, and not every client repeats it.
             response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
-            if let Some(connection) = response.request().conn_data::<Connection>() {
-                connection.told();
-            }
+        }
+        if let Some(connection) = response.request().conn_data::<Connection>() {
+            connection.answered(draining);
         }
         account(&doors, &response, &id, began, span);
     }

@@ -1,21 +1,27 @@
-//! What the system is asked for connections: enough open files, to find out when the other end is gone, and to let nobody in
-//! any more.
+//! What the system is asked for connections: enough open files, to find out when the other end is gone, and to let nobody
+//! in any more.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
 use actix_web::rt::net::TcpStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::Shutdown;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
-use rustix::net::{Shutdown, listen, shutdown};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::time::sleep;
 use tracing::info;
 
-/// How often it is looked whether somebody waits at the gate, and how long those who let them in have in between.
-const LOOKS: u32 = 500;
-const LET_IN: Duration = Duration::from_millis(1);
+/// How long somebody takes to get in who has been answered and is about to answer (the third step of TCP's handshake) and to
+/// ask: once around the world, or nothing on the machine itself.
+const ROUND_TRIP: Duration = Duration::from_millis(300);
+
+/// How often it is looked whether everybody has been accepted, and the least that is waited.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long it is waited at the most: a server that has as many connections as it may accepts nobody.
+const ACCEPT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Takes as many open files as the system allows: each connection is one. Says so when that is fewer than the process
 /// may have connections: beyond it none is accepted, and clients see no reason.
@@ -46,24 +52,59 @@ pub fn keep_alive(stream: &TcpStream) {
     }
 }
 
-/// Lets nobody in any more. The system sends away whoever waits to be let in when a listening socket is shut, though their
-/// request may have been sent already. So from now on at most one may wait, and the gate is shut while nobody does. Who comes
-/// when there is one hears nothing, tries again after a moment, and is then refused, which harms nobody.
-pub async fn shut(gate: &TcpListener, http: &ServerHandle) {
-    let _as_it_was = listen(gate, 0);
-    for _ in 0..LOOKS {
-        http.pause().await;
-        if !somebody_waits(gate) {
-            break;
+/// Lets nobody in any more, so that whoever connects is refused, and sends nobody away who has got in.
+///
+/// The system connects clients before the server accepts them, and they send at once. When a listening socket is closed, those
+/// that wait to be accepted are reset, and do not know whether what they asked was done. So first the system takes no notice of
+/// anybody new, then all who are in are accepted, and only then it is closed. Whoever went unnoticed asks again by itself a second
+/// later, and is refused then, or gets into the server that has come in the meantime. Where the system cannot do that
+/// (elsewhere than on Linux), those who connect in the last instant may be reset.
+pub async fn close(gate: &TcpListener, http: &ServerHandle) {
+    if overlook(gate) {
+        let began = Instant::now();
+        let here = gate.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let least = if here { LOOK } else { ROUND_TRIP };
+        loop {
+            sleep(LOOK).await;
+            let late = began.elapsed();
+            if (late >= least && !waits(gate)) || late >= ACCEPT_LIMIT {
+                break;
+            }
         }
-        http.resume().await;
-        sleep(LET_IN).await;
     }
+    http.pause().await;
     // Where the system does not close a listening socket this way, the HTTP server does it when it stops.
-    let _not_everywhere = shutdown(gate, Shutdown::Read);
+    let _not_everywhere = rustix::net::shutdown(gate, Shutdown::Read);
 }
 
-fn somebody_waits(gate: &TcpListener) -> bool {
-    let mut gates = [PollFd::new(gate, PollFlags::IN)];
-    poll(&mut gates, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+/// Whether somebody waits to be accepted.
+fn waits(gate: &TcpListener) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut look = [PollFd::new(gate, PollFlags::IN)];
+    poll(&mut look, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+/// Has the system take no notice of whoever asks to connect; those who are half in go on. False where it cannot.
+#[cfg(target_os = "linux")]
+fn overlook(gate: &TcpListener) -> bool {
+    use socket2::{SockFilter, SockRef};
+    // A filter for what comes to the socket, which sees it from TCP's header on: the byte of the flags; of those SYN and ACK;
+    // SYN alone is somebody new, and nothing of that is kept.
+    let filter = [
+        SockFilter::new(0x30, 0, 0, 13),
+        SockFilter::new(0x54, 0, 0, 0x12),
+        SockFilter::new(0x15, 0, 1, 0x02),
+        SockFilter::new(0x06, 0, 0, 0),
+        SockFilter::new(0x06, 0, 0, u32::MAX),
+    ];
+    let set = SockRef::from(gate).attach_filter(&filter);
+    if let Err(e) = &set {
+        tracing::debug!(error = %e, "who connects while the server stops may be reset");
+    }
+    set.is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn overlook(_gate: &TcpListener) -> bool {
+    false
 }

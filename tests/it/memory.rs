@@ -14,8 +14,19 @@ pub async fn keep(client: &Client, key: &str, more: Value) -> Value {
 fn ask(key: &str, more: Value) -> Value {
     let mut ask =
         json!({ "namespace": "findings", "key": key, "value": { "n": 1 }, "memory_type": "episodic" });
-    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} has no members") };
+    ask.as_object_mut().unwrap().extend(more);
     ask
+}
+
+/// Brings about so many entries whose time is over, of several agents and intents.
+pub async fn lapsed(world: &World, due: u64) {
+    for n in 0..due {
+        let agent = world.agent(&format!("agent.{}", n % 3)).await;
+        let scope = if n % 2 == 0 { json!({ "intent_id": intent(&agent, None).await }) } else { json!(null) };
+        keep(&agent, &n.to_string(), json!({ "ttl": 60, "scope": scope })).await;
+    }
+    world.clock.advance(60);
 }
 
 /// Where an entry is.

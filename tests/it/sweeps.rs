@@ -85,6 +85,7 @@ async fn prepare(world: &World, sweep: Sweep) {
         Sweep::Moments => crate::moments::lapsed(world, DUE).await,
         Sweep::Links => crate::people::lapsed(world, DUE).await,
         Sweep::Triggers | Sweep::TriggerFirings => crate::triggers::lapsed(world, sweep, DUE).await,
+        Sweep::Memory => crate::memory::lapsed(world, DUE).await,
         Sweep::KeyUses => {
             world.clock.advance(60);
             for n in 0..DUE {
@@ -133,9 +134,8 @@ async fn prepare_work(world: &World, sweep: Sweep) {
             let receiver = Receiver::start().await;
             let made = subscribe(&ada, &receiver.url(), json!({})).await;
             for _ in 0..DUE {
-                ada.post(&format!("/subscriptions/{}/ping", made["id"].as_str().unwrap()), json!({}))
-                    .await
-                    .is(202);
+                let ping = format!("/subscriptions/{}/ping", made["id"].as_str().unwrap());
+                ada.post(&ping, json!({})).await.is(202);
             }
             world.hooks().await;
             world.clock.advance(7 * 24 * 3600 + 1);
@@ -198,8 +198,7 @@ async fn prepare_post(world: &World, sweep: Sweep) {
             continue;
         }
         let task = letter(world, &format!("envelope-{n}"), ("agent.ada", "agent.ada"));
-        let task = with(task, json!({ "requires": { "timeout_ms": 60_000 } }));
-        ada.post("/aee/envelopes", task).await.is(202);
+        ada.post("/aee/envelopes", with(task, json!({ "requires": { "timeout_ms": 60_000 } }))).await.is(202);
     }
     world.clock.advance(if sweep == Sweep::Pairs { 60 } else { 31 * 24 * 3_600 });
 }
@@ -234,6 +233,7 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Moments => moments::pass_time(ctx, limit).await,
         Sweep::Links => entente::app::people::tidy(ctx, limit).await,
+        Sweep::Memory => entente::app::memory::expire_due(ctx, limit).await,
         Sweep::Retries => failures::retry_due(ctx, limit).await,
         Sweep::Triggers => triggers::pass_time(ctx, limit).await,
         Sweep::TriggerFirings => triggers::tidy(ctx, limit).await,

@@ -5,9 +5,10 @@ use entente_core::ids::MemoryId;
 use entente_core::limits::{
     DURATION_SECONDS, MEMORY_BYTES, MEMORY_ENTRIES, MEMORY_NAMESPACE_ENTRIES, MEMORY_TAGS, MEMORY_VALUE_BYTES,
 };
+use entente_core::memory::range::range;
 use entente_core::memory::room::{Candidate, TaskRoom, Used, make};
 use entente_core::memory::{
-    MemoryAsk, MemoryChange, MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType, create, range, ttl,
+    Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType, create, ttl,
 };
 use entente_core::refusal::{Code, Refusal};
 use proptest::collection::vec;
@@ -118,13 +119,13 @@ fn a_change_says_what_stays_and_what_goes() {
     let same = MemoryChange { pinned: Some(false), tags: Some(Vec::new()), ..MemoryChange::default() };
     assert_eq!(change(same), None);
     let again =
-        change(MemoryChange { ttl: Some(Some("PT1S".to_owned())), ..MemoryChange::default() }).unwrap();
+        change(MemoryChange { ttl: Given::Value("PT1S".to_owned()), ..MemoryChange::default() }).unwrap();
     assert_eq!((again.expires_at, again.version, again.updated_by.as_str()), (Some(at(2_500_000)), 2, "bob"));
-    let ever = change(MemoryChange { ttl: Some(None), ..MemoryChange::default() }).unwrap();
+    let ever = change(MemoryChange { ttl: Given::Null, ..MemoryChange::default() }).unwrap();
     assert_eq!((ever.ttl, ever.expires_at), (None, None));
-    let until = MemoryChange { expires_at: Some(Some(at(9_000_000))), ..MemoryChange::default() };
+    let until = MemoryChange { expires_at: Given::Value(at(9_000_000)), ..MemoryChange::default() };
     assert_eq!(change(until).map(|next| (next.ttl, next.expires_at)), Some((None, Some(at(9_000_000)))));
-    let open = change(MemoryChange { sensitivity: Some(None), ..MemoryChange::default() }).unwrap();
+    let open = change(MemoryChange { sensitivity: Given::Null, ..MemoryChange::default() }).unwrap();
     assert_eq!((open.sensitivity, open.expires_at, open.curated_by), (None, entry.expires_at, None));
     let known = made(MemoryAsk { memory_type: MemoryType::Semantic, ..ask() });
     assert_eq!(known.curated_by.as_deref(), Some("ada"));
@@ -181,7 +182,7 @@ proptest! {
         };
         let policy = TaskRoom { entries: limits.0, bytes: limits.1 };
         let Ok(gone) = make((1, more), &used, &policy, &candidates) else { return Ok(()) };
-        let count = |which: &dyn Fn(&&&Candidate) -> bool| gone.iter().filter(which).count() as i64;
+        let count = |which: &dyn Fn(&&&Candidate) -> bool| i64::try_from(gone.iter().filter(which).count()).unwrap();
         let size = |which: &dyn Fn(&&&Candidate) -> bool| gone.iter().filter(which).map(|one| one.bytes).sum::<i64>();
         let all = |_: &&&Candidate| true;
         let of_task = |one: &&&Candidate| one.of_task && one.in_force;

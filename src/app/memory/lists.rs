@@ -3,7 +3,8 @@
 
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, TaskId};
-use entente_core::memory::{MemoryEntry, MemoryType, range};
+use entente_core::memory::range::range;
+use entente_core::memory::{MemoryEntry, MemoryType};
 use sqlx::PgConnection;
 
 use super::rows::{read, select};

@@ -4,9 +4,9 @@ use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, MemoryId, TaskId};
 use entente_core::keys::Dialect;
 use entente_core::memory::{
-    MemoryAsk, MemoryChange, MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType,
+    Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
@@ -254,11 +254,6 @@ impl From<Ttl> for String {
     }
 }
 
-/// Tells null from what is missing.
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(member).map(Some)
-}
-
 /// What a new entry is for.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewMemoryScope)]
@@ -343,17 +338,17 @@ pub(super) struct ChangeBody {
     /// How much it is wanted.
     priority: Option<MemoryPriority>,
     /// How sensitive it is; null for nothing.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default)]
     #[schema(value_type = Option<MemorySensitivity>)]
-    sensitivity: Option<Option<MemorySensitivity>>,
+    sensitivity: Given<MemorySensitivity>,
     /// How long it is kept, from now; null for ever.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default)]
     #[schema(value_type = Option<String>, example = "PT1H")]
-    ttl: Option<Option<Ttl>>,
+    ttl: Given<Ttl>,
     /// Until when it is kept; null for ever.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default)]
     #[schema(value_type = Option<WireTime>)]
-    expires_at: Option<Option<GivenTime>>,
+    expires_at: Given<GivenTime>,
 }
 
 impl ChangeBody {
@@ -364,8 +359,8 @@ impl ChangeBody {
             pinned: self.pinned,
             priority: self.priority,
             sensitivity: self.sensitivity,
-            ttl: self.ttl.map(|ttl| ttl.map(String::from)),
-            expires_at: self.expires_at.map(|end| end.map(|at| at.0)),
+            ttl: self.ttl.map(String::from),
+            expires_at: self.expires_at.map(|at| at.0),
         }
     }
 }

@@ -189,11 +189,6 @@ impl Process {
         kill_process(self.id(), Signal::TERM).unwrap();
     }
 
-    /// Has the system not run it, or run it again: meanwhile clients connect, and are in nobody's hands.
-    pub fn pause(&self, paused: bool) {
-        kill_process(self.id(), if paused { Signal::STOP } else { Signal::CONT }).unwrap();
-    }
-
     /// Waits until it has ended.
     pub async fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();

@@ -28,6 +28,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Pairs => "SELECT count(*) FROM aee_envelopes WHERE type = 'error'",
         Sweep::Envelopes => "SELECT 5 - count(*) FROM aee_envelopes WHERE type = 'task'",
         Sweep::Moments => "SELECT count(*) FROM moments WHERE state = 'expired'",
+        Sweep::Memory => "SELECT 5 - count(*) FROM memory_entries",
         Sweep::Triggers => "SELECT count(*) FROM trigger_intents",
         Sweep::TriggerFirings | Sweep::TriggerEvents => "SELECT 5 - count(*) FROM trigger_firings",
         Sweep::Links => "SELECT 5 - count(*) FROM links",
