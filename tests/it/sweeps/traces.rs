@@ -31,6 +31,13 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Memory => "SELECT 5 - count(*) FROM memory_entries",
         Sweep::Triggers => "SELECT count(*) FROM trigger_intents",
         Sweep::TriggerFirings | Sweep::TriggerEvents => "SELECT 5 - count(*) FROM trigger_firings",
+        Sweep::Suspensions => "SELECT count(*) FROM events WHERE event_type = 'intent.suspension_expired'",
+        Sweep::Coordinators => "SELECT count(*) FROM events WHERE event_type = 'coordinator.unresponsive'",
+        Sweep::ToolGrants => "SELECT count(*) FROM tool_grants WHERE expired",
+        Sweep::Invocations => "SELECT count(*) FROM tool_invocations WHERE interrupted",
+        Sweep::Reports | Sweep::Federation | Sweep::Vaults => {
+            unreachable!("{sweep:?} leaves its traces elsewhere")
+        }
         Sweep::Links => "SELECT 5 - count(*) FROM links",
         Sweep::Retries => "SELECT count(*) FROM failures WHERE announced_at IS NOT NULL",
     }

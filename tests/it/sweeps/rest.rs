@@ -1,0 +1,54 @@
+//! What brings about something to do for the sweeps of questions, coordinators, triggers, memory and tools.
+
+use entente::background::sweeps::Sweep;
+use sqlx::raw_sql;
+
+use crate::harness::{World, json, talk};
+use crate::tool_grants::grant;
+use crate::vaults::{SECRET, credential, vault};
+
+/// Brings about so many things that the sweep has to do.
+pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
+    let ada = world.agent("agent.ada").await;
+    match sweep {
+        Sweep::Moments => crate::moments::lapsed(world, due).await,
+        Sweep::Links => crate::people::lapsed(world, due).await,
+        Sweep::Triggers | Sweep::TriggerFirings => crate::triggers::lapsed(world, sweep, due).await,
+        Sweep::Memory => crate::memory::lapsed(world, due).await,
+        Sweep::Suspensions => {
+            let question = json!({ "question": "Go on?", "response_type": "text", "timeout_seconds": 60 });
+            for _ in 0..due {
+                let intent = ada.post("/intents", json!({ "title": "t", "status": "active" })).await.ok();
+                let intent = intent["id"].as_str().unwrap();
+                ada.post(&format!("/intents/{intent}/suspend"), question.clone()).await.is(201);
+            }
+            world.clock.advance(60);
+        }
+        Sweep::Coordinators => {
+            for _ in 0..due {
+                let intent = talk(&ada, json!({})).await.0;
+                let ask =
+                    json!({ "intent_id": intent, "agent_id": "agent.ada", "heartbeat_interval_seconds": 30 });
+                ada.post("/coordinators", ask).await.is(200);
+            }
+            // Silent for two intervals, and not for five.
+            world.clock.advance(61);
+        }
+        Sweep::ToolGrants => {
+            let put = credential(&ada, &vault(&ada).await, json!({ "secret": SECRET })).await;
+            for _ in 0..due {
+                grant(&ada, &put, "agent.bob", json!({ "expires_at": "2026-11-21T08:01:00Z" })).await;
+            }
+            world.clock.advance(60);
+        }
+        Sweep::Invocations => {
+            let sql = "INSERT INTO tool_invocations (id, grant_id, service, tool, agent_id, parameters, status, context, reported,
+                                                     started_at, deadline_at)
+                 SELECT gen_random_uuid(), gen_random_uuid(), 'mail', 'send', 'agent.ada', '{}', 'running', '{}', false,
+                        '2026-11-21T08:00:00Z', '2026-11-21T08:01:00Z' FROM generate_series(1, 5)";
+            raw_sql(sql).execute(&world.ctx().pool).await.unwrap();
+            world.clock.advance(60);
+        }
+        _ => unreachable!("{sweep:?} is prepared elsewhere"),
+    }
+}
