@@ -10,8 +10,9 @@ use entente_core::retry_policies::{RetryPolicy, Rules, Strategy};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, not_found, seats, unknown};
+use super::{AppError, Caller, Ctx, Outcome, governance, not_found, seats, unknown};
 
 /// An intent's retry policy.
 ///
@@ -33,7 +34,13 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     caller.require(Scope::IntentsWrite)?;
     rules.check()?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "set_retry_policy" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    if let Some(agent) = &rules.fallback_agent_id {
+        // Whoever it names is assigned one day, by the server.
+        tx = governance::admit_assignment(ctx, caller, tx, attempt, agent, false).await?;
+    }
     if let Some(agent) = &rules.fallback_agent_id
         && seats::writers(&mut tx, &[(intent_id, agent)], ctx.now()).await?.is_empty()
     {
