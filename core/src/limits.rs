@@ -39,6 +39,8 @@ pub const INTENT_DEPTH: usize = 100;
 pub const GRAPH_NODES: usize = 5_000;
 /// Intents of one portfolio: its sums and its stream look at all of them.
 pub const PORTFOLIO_INTENTS: usize = 1_000;
+/// Intents of one page of a portfolio or of a list of a graph, when nothing is said: each is shown with its whole state.
+pub const WHOLE_INTENTS: u32 = 100;
 /// Portfolios of one page: each is shown with the sums of all of its intents.
 pub const PORTFOLIO_PAGE: u32 = 100;
 /// Attempts that a task may be given: what fails a hundred times needs a person.

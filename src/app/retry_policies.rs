@@ -62,6 +62,17 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
         updated_at: now,
     };
     let rules = &policy.rules;
+    if rules.strategy == Strategy::None || rules.max_retries == 0 {
+        // There are no retries any more, so none waits: as when the intent is given up, nothing is settled by it. Where
+        // there are still some, whoever waits for one would otherwise hear of none.
+        super::failures::end_of_intent(
+            &mut tx,
+            intent_id,
+            entente_core::intents::IntentStatus::Abandoned,
+            now,
+        )
+        .await?;
+    }
     let payload = json!({
         "about": "retry_policy", "retry_policy_id": policy.id, "strategy": rules.strategy,
         "max_retries": rules.max_retries, "base_delay_ms": rules.base_delay_ms, "max_delay_ms": rules.max_delay_ms,
