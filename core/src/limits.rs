@@ -185,6 +185,9 @@ pub const TRIGGER_BODY_BYTES: usize = PAYLOAD_BYTES;
 pub const TRIGGERS: usize = 500;
 /// Firings of one trigger in a minute, for events and webhooks: what is faster than that is a loop or a flood.
 pub const TRIGGER_FIRINGS_PER_MINUTE: u32 = 60;
+/// Firings of all triggers of one principal in a minute, for events and webhooks: each is a transaction under the house's lock,
+/// which everybody else waits for.
+pub const TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE: u32 = 300;
 /// Triggers in a row whose doing an intent may be (RFC-0017 §3.3).
 pub const TRIGGER_DEPTH: u32 = 10;
 /// Failures in a row after which a trigger is switched off: what failed ten times fails again.

@@ -61,6 +61,14 @@ pub struct Condition {
     pub transform: Option<Map<String, Value>>,
 }
 
+impl Condition {
+    /// Whether an event with these [`filter::members`] is what it speaks of.
+    #[must_use]
+    pub fn hears(&self, event: &Map<String, Value>) -> bool {
+        self.event.as_deref().is_some_and(|name| filter::hears(name, self.filter.as_ref(), event))
+    }
+}
+
 /// A trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trigger {
@@ -283,8 +291,7 @@ impl Trigger {
     /// Whether it hears an event with these [`filter::members`].
     #[must_use]
     pub fn hears(&self, event: &Map<String, Value>) -> bool {
-        let filter = self.condition.as_ref().and_then(|condition| condition.filter.as_ref());
-        self.listens_to().is_some_and(|name| filter::hears(name, filter, event))
+        self.kind == TriggerKind::Event && self.condition.as_ref().is_some_and(|one| one.hears(event))
     }
 
     /// What kind of intent it makes: its template's type, or else its own.

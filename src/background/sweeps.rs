@@ -16,6 +16,8 @@ use crate::telemetry::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
 const BATCH: i64 = 500;
+/// The same of triggers: each firing is a transaction under the house's lock, which everybody else waits for.
+const TRIGGER_BATCH: i64 = 50;
 
 /// How often the sweeps look whether they are due.
 const BEAT: Duration = Duration::from_millis(250);
@@ -258,7 +260,7 @@ impl Sweep {
             Self::Retries => failures::retry_due(ctx, BATCH).await,
             Self::Memory => memory::expire_due(ctx, BATCH).await,
             Self::TriggerEvents => triggers::hear(ctx).await,
-            Self::Triggers => triggers::pass_time(ctx, BATCH).await,
+            Self::Triggers => triggers::pass_time(ctx, TRIGGER_BATCH).await,
             Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
             Self::Reports => federation::report(ctx, BATCH).await,
             Self::Federation => federation::tidy(ctx, BATCH).await,
