@@ -11,7 +11,7 @@ import httpx
 import pytest
 from conftest import AGENTS, OPERATORS, serving
 from kit import INTENT, Sdk, eventually, open_sdk, refused
-from openintent import EventType, NotFoundError, OpenIntentError
+from openintent import EventType, IntentStatus, NotFoundError, OpenIntentError
 from openintent.federation.models import (
     AgentVisibility,
     CallbackEventType,
@@ -283,7 +283,7 @@ def test_a_peer_hears_how_it_goes_on(ada, federated, peer, flavour):
     taken = httpx.post(f"{federated[0]}/api/v1/federation/receive", json=peer.signs(envelope)).json()
     intent = ada.get_intent(taken["local_intent_id"])
     intent = ada.update_state(intent.id, intent.version, {"pages": 3, "share": 0.25})
-    ada.set_status(intent.id, intent.version, "completed")
+    ada.set_status(intent.id, intent.version, IntentStatus.COMPLETED)
 
     def told():
         bodies = peer.of("/callbacks", envelope["dispatch_id"])

@@ -198,12 +198,15 @@ pub fn letter(
     Ok(letter)
 }
 
+/// A scope and a policy.
+type Inherited = (Option<DelegationScope>, Option<Map<String, Value>>);
+
 /// The scope and the policy that go along: an intent that came from a peer never leaves with more than it came with.
 fn inherited(
     ask: &DispatchAsk,
     origin: Option<&Origin>,
     now: Timestamp,
-) -> Result<(Option<DelegationScope>, Option<Map<String, Value>>), Refusal> {
+) -> Result<Inherited, Refusal> {
     let Some(origin) = origin else { return Ok((ask.scope.clone(), ask.policy.clone())) };
     let usual = DelegationScope::default();
     let parent = origin.scope.as_ref().unwrap_or(&usual);

@@ -7,6 +7,7 @@ use entente_core::clock::offset;
 use entente_core::federation::signing::sign;
 
 /// What peer `a` would deliver to `b`.
+#[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
 fn delivery(two: &Two, more: Value) -> Value {
     let mut body = json!({
         "dispatch_id": "d-1", "source_server": url(two.ports.0), "target_server": url(two.ports.1), "intent_id": "i-1",
@@ -54,7 +55,7 @@ async fn nothing_is_taken_that_a_peer_has_not_signed_for_us_just_now() {
         deliver(&two, old).await.refused(422, "outside_window");
     }
     // A member twice is two things to two readers.
-    let twice = good.replacen("{", r#"{"intent_title":"x","#, 1);
+    let twice = good.replacen('{', r#"{"intent_title":"x","#, 1);
     deliver(&two, twice).await.refused(422, "invalid_request");
     assert_eq!(
         two.bob.get("/intents").await.ok()["intents"].as_array().unwrap().len(),
