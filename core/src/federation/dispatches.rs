@@ -202,11 +202,7 @@ pub fn letter(
 type Inherited = (Option<DelegationScope>, Option<Map<String, Value>>);
 
 /// The scope and the policy that go along: an intent that came from a peer never leaves with more than it came with.
-fn inherited(
-    ask: &DispatchAsk,
-    origin: Option<&Origin>,
-    now: Timestamp,
-) -> Result<Inherited, Refusal> {
+fn inherited(ask: &DispatchAsk, origin: Option<&Origin>, now: Timestamp) -> Result<Inherited, Refusal> {
     let Some(origin) = origin else { return Ok((ask.scope.clone(), ask.policy.clone())) };
     let usual = DelegationScope::default();
     let parent = origin.scope.as_ref().unwrap_or(&usual);
