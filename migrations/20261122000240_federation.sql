@@ -56,7 +56,11 @@ CREATE TABLE federation_deliveries (
     trace_id          text,
     -- The number in the intent's line up to which the peer was told of what happened.
     reported_seq      bigint NOT NULL,
+    -- Callbacks that were written to the peer: it hears only so many.
+    callbacks         integer NOT NULL,
     created_at        timestamptz NOT NULL,
+    -- When the intent was last looked at because something had happened to it.
+    told_at           timestamptz NOT NULL,
     -- When there was nothing more to tell.
     ended_at          timestamptz,
     PRIMARY KEY (peer, dispatch_id)
@@ -65,7 +69,10 @@ CREATE UNIQUE INDEX federation_deliveries_by_intent ON federation_deliveries (lo
     WHERE local_intent_id IS NOT NULL;
 CREATE INDEX federation_deliveries_by_agent ON federation_deliveries (agent_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX federation_deliveries_open ON federation_deliveries (peer, local_intent_id) WHERE ended_at IS NULL;
-CREATE INDEX federation_deliveries_ended ON federation_deliveries (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX federation_deliveries_silent ON federation_deliveries (told_at) WHERE ended_at IS NULL;
+-- Those that were rejected are forgotten, and only so many come in a day. Those that were taken stay with their intents.
+CREATE INDEX federation_deliveries_rejected ON federation_deliveries (ended_at) WHERE local_intent_id IS NULL;
+CREATE INDEX federation_deliveries_rejected_by_peer ON federation_deliveries (peer, ended_at) WHERE local_intent_id IS NULL;
 
 -- What is on its way to peers: written in the transaction that promises it, gone when it has arrived or was given up.
 CREATE TABLE federation_letters (

@@ -125,6 +125,13 @@ pub fn is_same_did(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
+/// Whether a peer's answer says that the letter itself is wrong, so that it would be no better tomorrow. All else may pass: a
+/// clock, a key or a right that an operator has yet to put right, a proxy that answers in the peer's place.
+#[must_use]
+pub fn is_final(status: u16, said: &str) -> bool {
+    matches!(status, 400 | 409 | 410 | 413 | 422) && !said.contains(Code::OutsideWindow.wire())
+}
+
 /// Where a URL leads: scheme, host and port. `None` when it leads nowhere over HTTP.
 fn origin(url: &str) -> Option<(String, String, u16)> {
     let url = Url::parse(url).ok()?;

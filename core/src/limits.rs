@@ -201,18 +201,20 @@ pub const FEDERATED_BYTES: usize = 512 * 1024;
 /// Seconds that the time of a peer's signature may be off, either way: clocks differ by less, and a letter that somebody kept is
 /// worth nothing after that.
 pub const FEDERATION_WINDOW_SECONDS: i64 = 300;
-/// Dispatches to one peer, deliveries of one peer, and letters for one peer that may be open at once: whoever has more than
-/// that is not keeping up.
+/// Dispatches to one peer, and deliveries of one peer, that may be open at once: whoever has more than that is not keeping up.
+/// As many deliveries of one peer may be rejected in a day.
 pub const FEDERATION_OPEN: i64 = 10_000;
-/// Callbacks of one dispatch: each is an event of its intent.
+/// Callbacks of one dispatch, besides the one that ends it: each is an event of its intent.
 pub const FEDERATION_CALLBACKS: i32 = 10_000;
 /// Peers of one server: each signature is compared with all of their keys at the most.
 pub const FEDERATION_PEERS: usize = 100;
-/// Days that nothing may be heard of a dispatch before it counts as failed.
+/// Days that nothing may be heard of a dispatch before it counts as failed, and that nothing may happen to a peer's intent
+/// before the peer is told of it no more.
 pub const FEDERATION_SILENCE_DAYS: i64 = 90;
 /// Days that a letter may wait for a peer that is no longer configured; others are given up after a day of attempts.
 pub const FEDERATION_LETTER_DAYS: i64 = 3;
-/// Days that dispatches and deliveries that are over are kept, and that their retries are answered alike.
+/// Days that dispatches that are over and deliveries that were rejected are kept, and that their retries are answered alike.
+/// Deliveries that were taken are kept with their intents, for what those may be passed on with.
 pub const FEDERATION_KEPT_DAYS: i64 = 30;
 /// Coordinators' appointments on one intent that are in force at once, each in a role of its own: nobody oversees more.
 pub const COORDINATORS: usize = 20;

@@ -126,7 +126,7 @@ impl Carrier {
         let answered = match federation::letter(&self.ctx, &due)? {
             Some((url, body)) => self.send(&url, body).await,
             None => Answered {
-                failure: Some(Failure::Status(0)),
+                failure: Some(Failure::Unreachable),
                 text: "there is no such peer any more, or it has moved".to_owned(),
                 retry_after: None,
             },

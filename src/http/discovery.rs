@@ -51,7 +51,7 @@ const fn part(
     Part { rfc, title, features, gaps }
 }
 
-/// Every part that there may be. Whether one is there is for [`Document::serves`] to say.
+/// Every part that there may be. Whether one is there is for [`Served`] to say.
 const PARTS: &[Part] = &[
     part(
         "RFC-0001",
@@ -129,6 +129,24 @@ const PARTS: &[Part] = &[
     part("RFC-0025", "Waiting for a person", &[("suspension", "/intents/{}/suspend/respond")], ""),
 ];
 
+/// What this server serves: what has a route, and federation only where it is set up, because its routes refuse without.
+#[derive(Clone, Copy)]
+struct Served<'a> {
+    document: &'a Document,
+    federation: bool,
+}
+
+impl<'a> Served<'a> {
+    fn by(doors: &'a Doors) -> Self {
+        Self { document: &doors.document, federation: doors.ctx.settings.federation.is_some() }
+    }
+
+    fn has(self, route: &str) -> bool {
+        (self.federation || !route.starts_with("/federation/"))
+            && self.document.serves(&format!("/api/v1{route}"))
+    }
+}
+
 /// A word as the compatibility document writes it: `cost-tracking` is `costTracking`.
 fn camel(word: &str) -> String {
     let mut parts = word.split('-');
@@ -152,17 +170,13 @@ enum Compliance {
 }
 
 impl Part {
-    fn has(route: &str, document: &Document) -> bool {
-        document.serves(&format!("/api/v1{route}"))
-    }
-
-    fn there<'a>(&'a self, document: &'a Document) -> impl Iterator<Item = &'static str> + 'a {
-        self.features.iter().filter(|(_, route)| Self::has(route, document)).map(|(word, _)| *word)
+    fn there<'a>(&'a self, served: Served<'a>) -> impl Iterator<Item = &'static str> + 'a {
+        self.features.iter().filter(move |(_, route)| served.has(route)).map(|(word, _)| *word)
     }
 
     /// `None` when nothing of it is there.
-    fn compliance(&self, document: &Document) -> Option<Compliance> {
-        match self.there(document).count() {
+    fn compliance(&self, served: Served<'_>) -> Option<Compliance> {
+        match self.there(served).count() {
             0 => None,
             all if all == self.features.len() && self.gaps.is_empty() => Some(Compliance::Full),
             _ => Some(Compliance::Partial),
@@ -170,18 +184,17 @@ impl Part {
     }
 
     /// What is missing of it, in words.
-    fn missing(&self, document: &Document) -> Option<String> {
-        let absent =
-            self.features.iter().filter(|(_, route)| !Self::has(route, document)).map(|(word, _)| *word);
+    fn missing(&self, served: Served<'_>) -> Option<String> {
+        let absent = self.features.iter().filter(|(_, route)| !served.has(route)).map(|(word, _)| *word);
         let gaps = absent.chain((!self.gaps.is_empty()).then_some(self.gaps)).collect::<Vec<_>>();
         (!gaps.is_empty()).then(|| gaps.join(", "))
     }
 }
 
 /// The features, and whether they are there.
-fn features(document: &Document) -> BTreeMap<String, bool> {
+fn features(served: Served<'_>) -> BTreeMap<String, bool> {
     let each = PARTS.iter().flat_map(|part| part.features.iter());
-    each.map(|(word, route)| (camel(word), Part::has(route, document))).collect()
+    each.map(|(word, route)| (camel(word), served.has(route))).collect()
 }
 
 /// An RFC that is implemented.
@@ -234,18 +247,14 @@ struct DiscoveryBody {
     responses((status = 200, description = "What it is and does", body = DiscoveryBody)))]
 #[get("/.well-known/openintent.json")]
 async fn discover(doors: web::Data<Doors>) -> Reply {
-    let document = &doors.document;
-    let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(document)?)));
+    let served = Served::by(&doors);
+    let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(served)?)));
     let rfcs = known().map(|(part, compliance)| RfcBody { rfc: part.rfc, title: part.title, compliance });
     let pages = known().map(|(part, _)| format!("/docs/#{}", part.rfc));
-    let well_known = |name: &str| {
-        let path = format!("/.well-known/{name}");
-        document.serves(&path).then_some(path)
-    };
     let endpoints = json!({
         "api": "/api/v1", "mcp": "/mcp", "arcp": "/arcp", "docs": "/docs/", "health": "/healthz", "ready": "/readyz",
         "config": "/api/v1/server/config", "compatibility": "/.well-known/openintent-compat.json",
-        "federation": well_known("openintent-federation.json"),
+        "federation": served.federation.then_some("/.well-known/openintent-federation.json"),
     });
     ok(&DiscoveryBody {
         protocol: PROTOCOL,
@@ -254,7 +263,7 @@ async fn discover(doors: web::Data<Doors>) -> Reply {
         implementation_version: env!("CARGO_PKG_VERSION"),
         rfcs: rfcs.collect(),
         rfc_urls: pages.collect(),
-        capabilities: PARTS.iter().flat_map(|part| part.there(document)).collect(),
+        capabilities: PARTS.iter().flat_map(|part| part.there(served)).collect(),
         endpoints,
         authentication: ["X-API-Key", "Authorization: Bearer"],
         open_api_url: "/openapi.json",
@@ -288,15 +297,15 @@ struct CompatibilityBody {
     responses((status = 200, description = "How much", body = CompatibilityBody)))]
 #[get("/.well-known/openintent-compat.json")]
 async fn compatibility(doors: web::Data<Doors>) -> Reply {
-    let document = &doors.document;
-    let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(document)?)));
-    let gaps = known().filter_map(|(part, _)| Some((part.rfc, part.missing(document)?)));
+    let served = Served::by(&doors);
+    let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(served)?)));
+    let gaps = known().filter_map(|(part, _)| Some((part.rfc, part.missing(served)?)));
     ok(&CompatibilityBody {
         implementation: "Entente",
         version: env!("CARGO_PKG_VERSION"),
         rfc_compliance: known().map(|(part, compliance)| (part.rfc, compliance)).collect(),
         gaps: gaps.collect(),
-        features: features(document),
+        features: features(served),
     })
 }
 
@@ -343,6 +352,6 @@ async fn server_config(doors: web::Data<Doors>) -> Reply {
             "attachments": limits::ATTACHMENTS, "retries": limits::RETRIES,
             "idempotency_seconds": doors.ctx.settings.idempotency_window.as_secs(),
         }),
-        features: features(&doors.document),
+        features: features(Served::by(&doors)),
     })
 }

@@ -15,6 +15,7 @@ use crate::kinds::Kind;
 use crate::limits::{IDEMPOTENCY_KEY_BYTES, PAYLOAD_BYTES};
 use crate::patch::Change;
 use crate::refusal::{Code, Refusal};
+use crate::suspensions;
 
 /// The member that says when a callback was signed.
 pub const STAMP: &str = "timestamp";
@@ -103,6 +104,7 @@ impl Callback {
                 return Err(Refusal::field(Code::TooLarge, member, "too_large", message));
             }
         }
+        self.omitted.map_or(Ok(()), |count| exact(&json!(count)))?;
         let lawful = |key: &String| {
             (1..=IDEMPOTENCY_KEY_BYTES).contains(&key.len())
                 && key.bytes().all(|byte| byte.is_ascii_graphic())
@@ -154,8 +156,13 @@ pub fn news(dispatch_id: &str, events: &[Event], intent: &Intent, state: bool) -
     let mut statuses = Vec::new();
     for event in events.iter().filter(|event| !event.posted) {
         if event.event_type == Kind::StatePatched.wire() {
-            changed.extend(touched(event));
-            patched = Some(event.sequence);
+            // A question that is put before people here is no part of the work.
+            let mut names = touched(event);
+            names.retain(|name| name != suspensions::MEMBER);
+            if !names.is_empty() {
+                changed.extend(names);
+                patched = Some(event.sequence);
+            }
         } else if event.event_type == Kind::StatusChanged.wire() {
             let status = event.payload.get("status").and_then(Value::as_str).and_then(IntentStatus::parse);
             let Some(status) = status else { continue };

@@ -4,12 +4,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::dispatches::{DelegationScope, check_object};
+use super::dispatches::{DelegationScope, check_object, worked_by};
 use super::{Federation, Peer, signing};
 use crate::canonical::{Digest, sha256};
 use crate::clock::Timestamp;
 use crate::intents::{IntentAsk, IntentStatus};
 use crate::limits::{NAME_BYTES, URL_BYTES};
+use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
 /// The member that says when a delivery was signed.
@@ -88,7 +89,8 @@ impl Delivery {
     /// Checks what is asked, of a peer that may deliver.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] when it may not; names that are none; a callback to anywhere but the peer itself.
+    /// [`Code::Forbidden`] when it may not; names that are none, a scope that cannot be used; a callback to anywhere but the
+    /// peer itself.
     pub fn check(&self, peer: &Peer) -> Result<(), Refusal> {
         if !peer.delivers {
             let message = "The operator of this server takes no work from that peer.";
@@ -101,6 +103,8 @@ impl Delivery {
                 return Err(Refusal::field(Code::InvalidRequest, member, "invalid_name", message));
             }
         }
+        self.agent_id.as_deref().map_or(Ok(()), |agent| check_name("agent_id", agent))?;
+        self.delegation_scope.as_ref().map_or(Ok(()), DelegationScope::check)?;
         check_object("federation_policy", self.federation_policy.as_ref())?;
         check_object("trace_context", self.trace_context.as_ref())?;
         if self.callback_url.as_ref().is_some_and(|url| url.len() > URL_BYTES || !peer.owns(url)) {
@@ -137,7 +141,7 @@ impl Delivery {
             parent_id: None,
             depends_on: Vec::new(),
             constraints: self.intent_constraints.clone().unwrap_or_default(),
-            state: self.intent_state.clone().unwrap_or_default(),
+            state: self.intent_state.as_ref().map(worked_by).unwrap_or_default(),
             status: IntentStatus::Active,
             governance_policy: None,
         }

@@ -13,6 +13,7 @@ use crate::intents::Intent;
 use crate::limits::{FEDERATED_BYTES, LIST_ITEMS, METADATA_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
+use crate::suspensions;
 
 /// Where peers tell how it goes on, below a server's URL.
 pub const CALLBACKS: &str = "/api/v1/federation/callbacks";
@@ -47,7 +48,8 @@ fn once() -> i64 {
 }
 
 impl DelegationScope {
-    fn check(&self) -> Result<(), Refusal> {
+    /// Checks what somebody says, here or at a peer: it goes into events, and on to others.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
         check_list("delegation_scope.permissions", &self.permissions)?;
         check_list("delegation_scope.denied_operations", &self.denied_operations)?;
         let message = |what: &str| format!("`delegation_scope.{what}` cannot be used.");
@@ -78,7 +80,8 @@ impl DelegationScope {
     /// What is left of it for somebody further on who asked for `child`: never more than there is.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] when it may not be passed on, or its time is over.
+    /// [`Code::Forbidden`] when it may not be passed on, or its time is over; [`Code::TooLarge`] when more would be denied
+    /// than can be said: none of it is left out.
     pub fn attenuated(&self, child: &Self, now: Timestamp) -> Result<Self, Refusal> {
         if self.max_delegation_depth < 1 || self.has_ended(now) {
             return Err(Refusal::new(
@@ -94,7 +97,13 @@ impl DelegationScope {
             self.denied_operations.iter().chain(&child.denied_operations).cloned().collect();
         denied.sort();
         denied.dedup();
-        denied.truncate(LIST_ITEMS * 2);
+        if denied.len() > LIST_ITEMS {
+            let message = format!(
+                "With what the intent came with, {} operations would be denied, at most {LIST_ITEMS} can be.",
+                denied.len()
+            );
+            return Err(Refusal::field(Code::TooLarge, "delegation_scope", "too_long", message));
+        }
         let ends = [&self.expires_at, &child.expires_at];
         let expires_at = ends.into_iter().flatten().min_by_key(|text| parse(text)).cloned();
         let depth = (self.max_delegation_depth - 1).min(child.max_delegation_depth);
@@ -179,7 +188,7 @@ pub fn letter(
     put("intent_id", json!(intent.id));
     put("intent_title", json!(intent.title));
     put("intent_description", part(Part::Description, json!(intent.description), json!("")));
-    put("intent_state", part(Part::State, json!(intent.state), json!({})));
+    put("intent_state", part(Part::State, json!(worked_by(&intent.state)), json!({})));
     put("intent_constraints", part(Part::Constraints, json!(intent.constraints), json!({})));
     put("agent_id", json!(ask.agent_id));
     put("delegation_scope", json!(scope));
@@ -196,6 +205,14 @@ pub fn letter(
         ));
     }
     Ok(letter)
+}
+
+/// What of a state passes between servers: all but the question that the intent waits with here, and what came of it. They
+/// are this server's word to its own people.
+pub(super) fn worked_by(state: &Map<String, Value>) -> Map<String, Value> {
+    let mut state = state.clone();
+    state.remove(suspensions::MEMBER);
+    state
 }
 
 /// A scope and a policy.

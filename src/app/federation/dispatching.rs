@@ -94,7 +94,7 @@ pub async fn dispatch(
         let message = "The intent is completed or abandoned: there is nothing left for a peer to do.";
         return Err(Refusal::new(Code::IntentResolved, message).into());
     }
-    if rows::open(&mut tx, &peer.did).await?.0 >= FEDERATION_OPEN {
+    if rows::open(&mut tx, &peer.did).await? >= FEDERATION_OPEN {
         let message =
             format!("{FEDERATION_OPEN} dispatches to that peer are not over. Wait for some of them.");
         return Err(

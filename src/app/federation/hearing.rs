@@ -62,7 +62,9 @@ pub async fn hear(
     if !rows::note_callback(&mut tx, id, &callback.key(body)).await? {
         return Ok(heard);
     }
-    if dispatch.callbacks >= FEDERATION_CALLBACKS {
+    // The end is always heard, once.
+    let ends = callback.event_type.state().is_over() && !dispatch.state.is_over();
+    if dispatch.callbacks >= FEDERATION_CALLBACKS && !ends {
         let message = format!("{FEDERATION_CALLBACKS} callbacks of this dispatch were heard; no more are.");
         return Err(Refusal::new(Code::TooLarge, message).into());
     }

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::federation::dispatches::{RECEIVE, State};
-use entente_core::federation::{callbacks, deliveries, signing};
+use entente_core::federation::{callbacks, deliveries, is_final, signing};
 use entente_core::ids::{DispatchId, IntentId};
 use entente_core::principals::HOUSE;
 use entente_core::retries::{Failure, again_after};
@@ -206,7 +206,7 @@ fn judge(ctx: &Ctx, due: &Due, answered: &Answered) -> Verdict {
             // It may have been taken; asked again, the peer answers alike.
             _ => Failure::Unreachable,
         },
-        Some(failure @ Failure::Status(status)) if !failure.of_receiver() => {
+        Some(Failure::Status(status)) if is_final(status, &answered.text) => {
             return Verdict::Refused(format!("It answered {status}: {said}"));
         }
         Some(failure) => failure,
@@ -225,7 +225,7 @@ fn judge(ctx: &Ctx, due: &Due, answered: &Answered) -> Verdict {
 
 /// Gives a letter up that waits for nobody.
 pub(super) async fn give_up(ctx: &Ctx, due: Due) -> Outcome<u64> {
-    let why = "it has waited for days: there is no such peer any more";
+    let why = "it has waited for days, for a peer that is none any more or behind what the peer did not take";
     settle(ctx, &due, Verdict::Lost(why.to_owned())).await?;
     Ok(1)
 }

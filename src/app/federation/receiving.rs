@@ -1,6 +1,7 @@
 //! Receiving (RFC-0022): an intent of a peer's that is to be worked on here. It becomes an intent of ours whose owner is the
 //! peer, by its DID; the same delivery is taken once, and answered alike as often as it comes.
 
+use chrono::TimeDelta;
 use entente_core::clock::rfc3339;
 use entente_core::events::{Draft, Kind};
 use entente_core::federation::deliveries::{self as law, Delivery};
@@ -78,9 +79,10 @@ pub async fn receive(
         }
         return Ok(Received { dispatch_id: delivery.dispatch_id.clone(), local_intent_id, message });
     }
-    if rows::open(&mut tx, &peer.did).await?.1 >= FEDERATION_OPEN {
-        let message =
-            format!("{FEDERATION_OPEN} of your deliveries are not over here. Wait for some of them.");
+    if rows::pressing(&mut tx, &peer.did, ctx.now() - TimeDelta::days(1)).await? >= FEDERATION_OPEN {
+        let message = format!(
+            "{FEDERATION_OPEN} of your deliveries are not over here, or were rejected today. Wait for some of them."
+        );
         return Err(
             Refusal { retry_after_seconds: Some(60), ..Refusal::new(Code::RateLimited, message) }.into()
         );
@@ -106,8 +108,8 @@ pub async fn receive(
         let line = take(&mut tx, ctx, peer, delivery, id).await?;
         row.local_intent_id = Some(id);
         row.reported_seq = line.tail.seq;
-        // Who does not want to hear of it is told nothing.
-        row.ended_at = delivery.callback_url.is_none().then(|| line.now());
+        // Over when the intent is, whether the peer wants to hear of it or not.
+        row.ended_at = None;
     }
     rows::insert_delivery(&mut tx, &row).await?;
     let received = Received {

@@ -4,6 +4,7 @@
 use entente_core::federation::Part;
 use entente_core::federation::callbacks::{self as law, is_last};
 use entente_core::federation::dispatches::DelegationScope;
+use entente_core::limits::FEDERATION_CALLBACKS;
 use serde_json::{Map, Value};
 
 use super::rows::{self, Telling};
@@ -28,7 +29,8 @@ pub async fn report(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     round(due.into_iter().map(|one| tell(ctx, one))).await
 }
 
-/// Tells of one intent.
+/// Tells of one intent, when everything that was written to its peer before has arrived: what happens while a letter waits
+/// becomes one letter.
 async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
     let federation = set_up(ctx)?;
     let mut tx = ctx.begin(&[]).await?;
@@ -41,19 +43,27 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
     let seq = if full { events.last().map_or(tail, |event| event.seq) } else { tail };
     let peer = federation.peers.iter().find(|peer| peer.did == one.peer);
     let intent = intents::load(&mut tx, one.intent_id).await?;
+    let over = intent.as_ref().is_none_or(|intent| intent.status.is_terminal());
     let scope: DelegationScope =
         told.delegation_scope.as_deref().map(serde_json::from_str).transpose()?.unwrap_or_default();
-    let mut told_all = false;
-    // Of a peer that is no longer one, nobody is told.
+    let (mut told_all, mut callbacks) = (false, told.callbacks);
     if let (Some(peer), Some(intent), Some(url)) = (peer, intent, &told.callback_url) {
         let state = peer.shares(Part::State) && scope.allows("state.patch");
         for mut callback in law::news(&one.dispatch_id, &events, &intent, state) {
             told_all |= is_last(&callback);
+            // More the peer would not hear; the end it does.
+            if callbacks >= FEDERATION_CALLBACKS && !is_last(&callback) {
+                continue;
+            }
+            callbacks = callbacks.saturating_add(1);
             add_trace(&mut callback, told.trace_id.as_deref());
             letters::post_callback(&mut tx, &one, url, &callback, ctx.now()).await?;
         }
+    } else {
+        // Nobody is told: the peer did not want to be, or is none any more. It is open as long as the intent is.
+        told_all = over;
     }
-    rows::told(&mut tx, &one, seq, told_all.then(|| ctx.now())).await?;
+    rows::told(&mut tx, &one, (seq, callbacks), told_all, ctx.now()).await?;
     tx.commit().await?;
     Ok(1)
 }

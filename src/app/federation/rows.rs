@@ -48,17 +48,26 @@ pub async fn counts_of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Co
     Ok(Counts { active: row.active, dispatches: row.dispatches, received: row.received })
 }
 
-/// How many dispatches to a peer, or deliveries of it, are not over.
-pub async fn open(conn: &mut PgConnection, peer: &str) -> Outcome<(i64, i64)> {
-    let row = sqlx::query!(
+/// How many dispatches to a peer are not over.
+pub async fn open(conn: &mut PgConnection, peer: &str) -> Outcome<i64> {
+    let open = sqlx::query_scalar!(
         r#"-- federation::open
-         SELECT (SELECT count(*) FROM federation_dispatches WHERE peer = $1 AND ended_at IS NULL) AS "dispatches!",
-                (SELECT count(*) FROM federation_deliveries WHERE peer = $1 AND ended_at IS NULL) AS "deliveries!""#,
+         SELECT count(*) AS "open!" FROM federation_dispatches WHERE peer = $1 AND ended_at IS NULL"#,
         peer
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok((row.dispatches, row.deliveries))
+    );
+    Ok(open.fetch_one(conn).await?)
+}
+
+/// How many deliveries of a peer are not over, and how many were rejected after that.
+pub async fn pressing(conn: &mut PgConnection, peer: &str, after: Timestamp) -> Outcome<i64> {
+    let pressing = sqlx::query_scalar!(
+        r#"-- federation::pressing
+         SELECT count(*) AS "pressing!" FROM federation_deliveries
+         WHERE peer = $1 AND (ended_at IS NULL OR (local_intent_id IS NULL AND ended_at > $2))"#,
+        peer,
+        after
+    );
+    Ok(pressing.fetch_one(conn).await?)
 }
 
 struct DispatchRow {
@@ -193,8 +202,8 @@ pub async fn insert_delivery(conn: &mut PgConnection, one: &NewDelivery<'_>) -> 
     sqlx::query!(
         "-- federation::insert_delivery
          INSERT INTO federation_deliveries (peer, dispatch_id, fingerprint, local_intent_id, message, agent_id, callback_url,
-             delegation_scope, federation_policy, trace_id, reported_seq, created_at, ended_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+             delegation_scope, federation_policy, trace_id, reported_seq, callbacks, created_at, told_at, ended_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $12, $13)",
         one.peer,
         one.dispatch_id,
         one.fingerprint.as_slice(),
@@ -257,13 +266,17 @@ pub struct Telling {
     pub intent_id: IntentId,
 }
 
-/// The peers' intents whose lines went on since their peers were told.
+/// The peers' intents whose lines went on since their peers were told, and of which nothing is on its way; those that came
+/// first come first.
 pub async fn to_tell(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Telling>> {
     let rows = sqlx::query!(
         r#"-- federation::to_tell
          SELECT d.peer, d.dispatch_id, d.local_intent_id AS "intent!" FROM federation_deliveries d
          JOIN intent_clock c ON c.intent_id = d.local_intent_id
-         WHERE d.ended_at IS NULL AND c.last_seq > d.reported_seq LIMIT $1"#,
+         WHERE d.ended_at IS NULL AND c.last_seq > d.reported_seq AND NOT EXISTS (
+             SELECT 1 FROM federation_letters l
+             WHERE l.peer = d.peer AND l.kind = 'callback' AND l.dispatch_id = d.dispatch_id)
+         ORDER BY d.created_at LIMIT $1"#,
         limit
     )
     .fetch_all(conn)
@@ -274,10 +287,11 @@ pub async fn to_tell(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Telling
         .collect())
 }
 
-/// Of a peer's intent: up to where the peer was told, and where and what it is told. Nobody else tells it meanwhile; `None`
-/// when somebody does, or nothing is to be told any more.
+/// Of a peer's intent: up to where the peer was told, how often, and where and what it is told. Nobody else tells it meanwhile;
+/// `None` when somebody does, something is on its way still, or nothing is to be told any more.
 pub struct Told {
     pub reported_seq: i64,
+    pub callbacks: i32,
     pub callback_url: Option<String>,
     pub delegation_scope: Option<String>,
     pub trace_id: Option<String>,
@@ -288,30 +302,35 @@ pub async fn hold_delivery(conn: &mut PgConnection, one: &Telling) -> Outcome<Op
     let row = sqlx::query_as!(
         Told,
         "-- federation::hold_delivery
-         SELECT reported_seq, callback_url, delegation_scope, trace_id FROM federation_deliveries
-         WHERE peer = $1 AND dispatch_id = $2 AND ended_at IS NULL FOR UPDATE SKIP LOCKED",
+         SELECT reported_seq, callbacks, callback_url, delegation_scope, trace_id FROM federation_deliveries
+         WHERE peer = $1 AND dispatch_id = $2 AND ended_at IS NULL AND NOT EXISTS (
+             SELECT 1 FROM federation_letters l WHERE l.peer = $1 AND l.kind = 'callback' AND l.dispatch_id = $2)
+         FOR UPDATE SKIP LOCKED",
         one.peer,
         one.dispatch_id
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(row)
+    );
+    Ok(row.fetch_optional(conn).await?)
 }
 
-/// Writes up to where a peer was told, and whether that was all.
+/// Writes up to where a peer was told and how often, and whether that was all.
 pub async fn told(
     conn: &mut PgConnection,
     one: &Telling,
-    seq: i64,
-    ended_at: Option<Timestamp>,
+    (seq, callbacks): (i64, i32),
+    all: bool,
+    now: Timestamp,
 ) -> Outcome<()> {
     sqlx::query!(
         "-- federation::told
-         UPDATE federation_deliveries SET reported_seq = $3, ended_at = $4 WHERE peer = $1 AND dispatch_id = $2",
+         UPDATE federation_deliveries SET reported_seq = $3, callbacks = $4, told_at = $6,
+             ended_at = CASE WHEN $5 THEN $6::timestamptz END
+         WHERE peer = $1 AND dispatch_id = $2",
         one.peer,
         one.dispatch_id,
         seq,
-        ended_at
+        callbacks,
+        all,
+        now
     )
     .execute(conn)
     .await?;
@@ -334,7 +353,7 @@ pub async fn silent(conn: &mut PgConnection, before: Timestamp, limit: i64) -> O
     rows.into_iter().map(Dispatch::try_from).collect()
 }
 
-/// Ends the telling of what came before that; it is not told any further.
+/// Ends the telling of intents to which nothing has happened since `before`.
 pub async fn stop_telling(
     conn: &mut PgConnection,
     before: Timestamp,
@@ -344,8 +363,8 @@ pub async fn stop_telling(
     let done = sqlx::query!(
         "-- federation::stop_telling
          UPDATE federation_deliveries SET ended_at = $2 WHERE (peer, dispatch_id) IN (
-             SELECT peer, dispatch_id FROM federation_deliveries WHERE ended_at IS NULL AND created_at <= $1
-             LIMIT $3 FOR UPDATE SKIP LOCKED)",
+             SELECT peer, dispatch_id FROM federation_deliveries WHERE ended_at IS NULL AND told_at <= $1
+             ORDER BY told_at LIMIT $3 FOR UPDATE SKIP LOCKED)",
         before,
         now,
         limit
@@ -355,7 +374,8 @@ pub async fn stop_telling(
     Ok(done.rows_affected())
 }
 
-/// Forgets what was over before that.
+/// Forgets what was over before that. What was taken stays with its intent, which may be worked on again, and passed on: its
+/// scope holds as long.
 pub async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let dispatches = sqlx::query!(
         "-- federation::forget_dispatches
@@ -369,7 +389,7 @@ pub async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> O
     let deliveries = sqlx::query!(
         "-- federation::forget_deliveries
          DELETE FROM federation_deliveries WHERE (peer, dispatch_id) IN (
-             SELECT peer, dispatch_id FROM federation_deliveries WHERE ended_at <= $1
+             SELECT peer, dispatch_id FROM federation_deliveries WHERE local_intent_id IS NULL AND ended_at <= $1
              ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
         before,
         limit
