@@ -159,8 +159,9 @@ pub const CREDENTIAL_GRANTS: i64 = 1_000;
 pub const DELEGATIONS: usize = 5;
 /// Calls in an hour that a grant may be limited to; who needs more needs no limit.
 pub const CALLS_PER_HOUR: u32 = 1_000_000;
-/// Calls under one grant that are under way at once.
-pub const CALLS_AT_ONCE: i64 = 32;
+/// Calls into the vaults of one owner that are under way at once, on all servers: a tool that hangs keeps no others from being
+/// called, however often its grant was passed on.
+pub const CALLS_AT_ONCE: i64 = 64;
 /// Bytes of a governance policy: a page of names; it is read with each piece of work on its intent.
 pub const POLICY_BYTES: usize = 64 * 1024;
 /// Requests for approval that wait on one intent at once: more than that nobody decides about.

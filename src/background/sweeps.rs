@@ -10,7 +10,7 @@ use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
     envelope_logs, envelopes, failures, federation, heartbeats, idempotency, invocations, jobs, keys, leases,
     memory, moments, pairs, pending, people, sessions, suspensions, tasks, tool_credentials, tool_grants,
-    triggers, workers,
+    triggers, vaults, workers,
 };
 use crate::telemetry::SweepLabels;
 
@@ -95,7 +95,7 @@ pub enum Sweep {
     ToolGrants,
     /// Calls of tools that nobody saw the end of, and those that were kept for long enough.
     Invocations,
-    /// Secrets that are sealed with an old key.
+    /// Secrets that are sealed with an old key, and vaults, credentials and grants that ended long ago.
     Vaults,
 }
 
@@ -269,7 +269,9 @@ impl Sweep {
                 tool_grants::expire_due(ctx, BATCH).await,
             ),
             Self::Invocations => invocations::tidy(ctx, BATCH * 10).await,
-            Self::Vaults => tool_credentials::seal_anew(ctx, BATCH).await,
+            Self::Vaults => {
+                both(tool_credentials::seal_anew(ctx, BATCH).await, vaults::forget(ctx, BATCH * 10).await)
+            }
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {
