@@ -118,6 +118,7 @@ pub struct Trigger {
 
 /// What a client says of a trigger, new or changed. `None`: nothing is said. An inner `None`: there is to be none.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct TriggerAsk {
     /// See [`Trigger::name`].
     pub name: Option<String>,
@@ -252,12 +253,12 @@ impl Trigger {
             check_name("namespace", namespace)?;
         }
         if let Some(condition) = &self.condition {
-            self.check_condition(condition)?;
+            Self::check_condition(condition)?;
         }
         self.template.as_ref().map_or(Ok(()), IntentTemplate::check)
     }
 
-    fn check_condition(&self, condition: &Condition) -> Result<(), Refusal> {
+    fn check_condition(condition: &Condition) -> Result<(), Refusal> {
         check_size("condition", condition, METADATA_BYTES)?;
         filter::check(condition.event.as_deref(), condition.filter.as_ref())?;
         if let Some(transform) = &condition.transform {

@@ -113,6 +113,7 @@ impl Cron {
     }
 
     /// All times that are due after `after`, one after the other: what takes many of them looks at each day once.
+    #[must_use]
     pub fn after(&self, zone: Tz, after: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         if self.pace {
             let next = move |at: &Timestamp| self.pace_after(zone, *at);
@@ -136,13 +137,14 @@ impl Cron {
     }
 
     /// All times that were due at or before `until`, the latest first.
+    #[must_use]
     pub fn until(&self, zone: Tz, until: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         if self.pace {
             let before = move |at: &Timestamp| self.pace_until(zone, *at - TimeDelta::minutes(1));
             return Box::new(std::iter::successors(self.pace_until(zone, until), before));
         }
         let last = until.with_timezone(&zone).date_naive().checked_add_days(Days::new(1));
-        let days = std::iter::successors(last, |day| day.pred_opt()).take(HORIZON_DAYS);
+        let days = std::iter::successors(last, NaiveDate::pred_opt).take(HORIZON_DAYS);
         let times =
             days.filter(|day| self.on(*day)).flat_map(|day| self.times(day).rev().collect::<Vec<_>>());
         let mut first = until + TimeDelta::microseconds(1);
