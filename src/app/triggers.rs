@@ -81,7 +81,7 @@ pub async fn create(
         (TriggerKind::Webhook, None) => Some(hooks::fresh(verify_of(&trigger), &*ctx.chance)),
         _ => None,
     };
-    let stored = Stored { trigger, key_id: caller.grant.key.id, secret, hears_after: 0 };
+    let stored = Stored { trigger, key_id: caller.grant.key.id, secret };
     rows::insert(&mut tx, &stored).await?;
     line.record(ctx, told(Kind::TriggerCreated, &stored.trigger, agent_id, json!({})));
     line.save(&mut tx).await?;

@@ -20,8 +20,6 @@ pub(crate) struct Stored {
     pub key_id: KeyId,
     /// What webhooks to it are verified with.
     pub secret: Option<Secret>,
-    /// It hears what later transactions write.
-    pub hears_after: i64,
 }
 
 struct Row {
@@ -48,7 +46,6 @@ struct Row {
     last_fired_at: Option<Timestamp>,
     next_due: Option<Timestamp>,
     secret: Option<String>,
-    hears_after: i64,
 }
 
 impl TryFrom<Row> for Stored {
@@ -87,7 +84,7 @@ impl TryFrom<Row> for Stored {
             next_due: row.next_due,
         };
         let secret = row.secret.as_deref().map(secret).transpose()?;
-        Ok(Self { trigger, key_id: row.key_id.into(), secret, hears_after: row.hears_after })
+        Ok(Self { trigger, key_id: row.key_id.into(), secret })
     }
 }
 
@@ -99,7 +96,7 @@ macro_rules! select {
             "-- " + $name + "
              SELECT t.id, t.principal_id, t.agent_id, t.key_id, t.name, t.kind, t.enabled, t.disabled_reason, t.condition,
                     t.template, t.deduplication, t.namespace, t.cooldown_seconds, t.max_fires, t.max_depth, t.fire_count,
-                    t.failures, t.version, t.created_at, t.updated_at, t.last_fired_at, t.next_due, t.secret, t.hears_after
+                    t.failures, t.version, t.created_at, t.updated_at, t.last_fired_at, t.next_due, t.secret
              FROM triggers t " + $rest
             $(, $argument)*
         )
