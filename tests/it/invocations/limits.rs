@@ -130,13 +130,13 @@ async fn an_agent_calls_under_its_own_grants_alone() {
     )
     .await;
     let eve = trap.world.agent("agent.eve").await;
-    let theirs = crate::vaults::vault(&eve).await;
+    let theirs = vault(&eve).await;
     let metadata = json!({ "base_url": format!("http://{}/trap", trap.receiver.address) });
-    let bait = crate::vaults::credential(&eve, &theirs, json!({ "secret": "x", "metadata": metadata })).await;
+    let bait = credential(&eve, &theirs, json!({ "secret": "x", "metadata": metadata })).await;
     grant(&eve, &bait, "agent.bob", json!({ "scopes": ["echo"] })).await;
-    let own = crate::vaults::vault(&bob).await;
+    let own = vault(&bob).await;
     let metadata = json!({ "base_url": format!("http://{}/own", stage.receiver.address) });
-    let real = crate::vaults::credential(&bob, &own, json!({ "secret": "y", "metadata": metadata })).await;
+    let real = credential(&bob, &own, json!({ "secret": "y", "metadata": metadata })).await;
     let later = grant(&bob, &real, "agent.bob", json!({ "scopes": ["echo"] })).await;
     stage.receiver.does([Act::Say(200, "{}")]);
     let done = bob.post("/tools/invoke", echo).await.is(200);
@@ -178,12 +178,10 @@ async fn what_comes_later_overtakes_no_grant() {
 async fn one_owners_calls_leave_room_for_others() {
     let stage = Stage::plain().await;
     let bob = stage.world.agent("agent.bob").await;
-    let own = credential(
-        &bob,
-        &vault(&bob).await,
-        json!({ "secret": "y", "metadata": stage.credential["metadata"] }),
-    );
-    grant(&bob, &own.await, "agent.bob", json!({ "scopes": ["echo"] })).await;
+    let home = vault(&bob).await;
+    let put = json!({ "secret": "y", "metadata": stage.credential["metadata"] });
+    let own = credential(&bob, &home, put).await;
+    grant(&bob, &own, "agent.bob", json!({ "scopes": ["echo"] })).await;
     // As many as may be under way at once, each under a grant of its own.
     let running = format!(
         "INSERT INTO tool_invocations (id, grant_id, owner_id, service, tool, agent_id, parameters, status, context, reported, \
