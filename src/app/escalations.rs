@@ -37,17 +37,13 @@ pub async fn escalate(
         return Ok(done);
     }
     tasks::require_unresolved(&seat)?;
-    match &ask.assigned_to {
-        Some(person) => require_person(&mut tx, "assigned_to", person).await?,
-        None => {
-            // A policy from before policies were enforced may name nobody.
-            let person = governance::of_or_none(&mut tx, intent_id, &seat).await?.escalate_to;
-            if let Some(person) = person
-                && is_person(&mut tx, &person).await?
-            {
-                ask.assigned_to = Some(person);
-            }
-        }
+    if let Some(person) = &ask.assigned_to {
+        require_person(&mut tx, "assigned_to", person).await?;
+    } else if let Some(person) = governance::of_or_none(&mut tx, intent_id, &seat).await?.escalate_to
+        // A policy from before policies were enforced may name nobody.
+        && is_person(&mut tx, &person).await?
+    {
+        ask.assigned_to = Some(person);
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();

@@ -275,14 +275,13 @@ pub async fn add(
     seats::require(&mut tx, &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let now = line.now();
-    let place = match rows::place(&mut tx, id, ask.intent_id).await? {
-        Some(there) => there,
-        None => {
-            law::check_room(rows::count(&mut tx, id).await?)?;
-            let (portfolio_id, intent_id) = (id, ask.intent_id);
-            let id = MembershipId::mint(now, &*ctx.chance);
-            Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
-        }
+    let place = if let Some(there) = rows::place(&mut tx, id, ask.intent_id).await? {
+        there
+    } else {
+        law::check_room(rows::count(&mut tx, id).await?)?;
+        let (portfolio_id, intent_id) = (id, ask.intent_id);
+        let id = MembershipId::mint(now, &*ctx.chance);
+        Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
     };
     let place = Membership { role: ask.role, priority: ask.priority, ..place };
     rows::put(&mut tx, &place, &caller.agent).await?;

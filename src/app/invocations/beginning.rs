@@ -113,8 +113,8 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     require_room(&mut tx, owner, now).await?;
     let id = InvocationId::mint(now, &*ctx.chance);
     let mut record = record(id, &chosen, &credential, &ask, once, now);
-    let permits = chain.iter().filter_map(|grant| grant.constraints.as_ref());
-    let permitted = permits.map(|said| said.permit(&ask.parameters, ask.peer)).collect::<Result<(), _>>();
+    let mut permits = chain.iter().filter_map(|grant| grant.constraints.as_ref());
+    let permitted = permits.try_for_each(|said| said.permit(&ask.parameters, ask.peer));
     if let Err(refusal) = permitted {
         return Err(deny(tx, record, owner, refusal).await?.into());
     }

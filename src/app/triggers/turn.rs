@@ -117,7 +117,7 @@ impl Turn {
             End::Made(intent, lineage) => {
                 firing.intent_id = Some(intent);
                 stored.trigger = stored.trigger.fired(now);
-                let mut about = self.about(&firing);
+                let mut about = Self::about(&firing);
                 about["fire_count"] = json!(stored.trigger.fire_count);
                 about["lineage"] = Value::Object(lineage.shown(&stored.trigger));
                 let actor = stored.trigger.agent_id.clone();
@@ -129,21 +129,21 @@ impl Turn {
                 firing.detail = detail;
                 let limit = reason == SkipReason::CascadeLimit;
                 let kind = if limit { Kind::TriggerCascadeLimit } else { Kind::TriggerSkipped };
-                let about = self.about(&firing);
+                let about = Self::about(&firing);
                 self.tell(ctx, kind, &stored.trigger, about);
             }
             End::Failed(reason, detail) => {
                 firing.reason = Some(reason.to_owned());
                 firing.detail = Some(detail);
                 stored.trigger = stored.trigger.failed(cause, now);
-                let about = self.about(&firing);
+                let about = Self::about(&firing);
                 self.tell(ctx, Kind::TriggerFailed, &stored.trigger, about);
             }
             End::Powerless => {
                 firing.reason = Some(DisabledReason::Powers.as_str().to_owned());
                 firing.detail = Some(POWERLESS.to_owned());
                 stored.trigger = stored.trigger.disabled(DisabledReason::Powers, now);
-                let about = self.about(&firing);
+                let about = Self::about(&firing);
                 self.tell(ctx, Kind::TriggerFailed, &stored.trigger, about);
             }
         }
@@ -178,7 +178,7 @@ impl Turn {
         self.house.record(ctx, Draft::of(Kind::TriggerFailed, HOUSE, payload));
     }
 
-    fn about(&self, firing: &Firing) -> Value {
+    fn about(firing: &Firing) -> Value {
         let intent = firing.source.map(|(intent, _)| intent).filter(|intent| *intent != IntentId::HOUSE);
         json!({
             "firing_id": firing.id, "cause": firing.cause, "reason": firing.reason, "intent_id": firing.intent_id,

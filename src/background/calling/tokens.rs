@@ -133,9 +133,8 @@ impl Calling {
         if !(200..300).contains(&heard.status) {
             return Err(none(&format!("it answered {}", heard.status)));
         }
-        let mut answer = match serde_json::from_str::<Value>(&heard.body) {
-            Ok(Value::Object(answer)) => answer,
-            _ => return Err(none("it answered something else")),
+        let Ok(Value::Object(mut answer)) = serde_json::from_str::<Value>(&heard.body) else {
+            return Err(none("it answered something else"));
         };
         let Some(Value::String(token)) = answer.remove("access_token") else {
             return Err(none("there is no `access_token` in its answer"));
