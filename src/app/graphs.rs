@@ -211,7 +211,7 @@ pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outc
         rows::Look { of: id, agent: &caller.agent, now: ctx.now(), after: cut.after, limit: cut.probe() };
     let (ids, next) = cut.page(rows::parts(&mut conn, look, Readiness::Blocked).await?);
     let mut waits: BTreeMap<IntentId, Vec<(IntentId, IntentStatus)>> = BTreeMap::new();
-    for (waiting, dependency, status) in rows::statuses(&mut conn, &ids).await? {
+    for (waiting, dependency, status) in rows::statuses(&mut conn, &ids, look).await? {
         waits.entry(waiting).or_default().push((dependency, status));
     }
     let blocked = |intent: Intent| {
