@@ -24,4 +24,3 @@ CREATE TABLE permits (
 CREATE INDEX permits_by_intent ON permits (intent_id, id);
 -- What can still be used, or become so: looked at by every completion under a policy, and by the end of the intent.
 CREATE INDEX permits_open ON permits (intent_id, action, id) WHERE status IN ('pending', 'approved') AND used_at IS NULL;
-CREATE INDEX permits_waiting ON permits (intent_id) WHERE status = 'pending';

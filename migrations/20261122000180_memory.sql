@@ -53,9 +53,11 @@ CREATE INDEX memory_by_agent ON memory_entries (agent_id, updated_at DESC, id DE
 CREATE INDEX memory_by_intent ON memory_entries (intent_id, updated_at DESC, id DESC) WHERE intent_id IS NOT NULL;
 -- What ends with a task.
 CREATE INDEX memory_by_task ON memory_entries (task_id) WHERE task_id IS NOT NULL;
--- What goes first when there is no room.
-CREATE INDEX memory_evictable ON memory_entries (agent_id, namespace, (archived_at IS NOT NULL) DESC, priority, used_at, id)
-    WHERE NOT pinned AND memory_type <> 'semantic';
+-- What goes first when there is no room: in a namespace, and of what an agent has archived in any.
+CREATE INDEX memory_evictable ON memory_entries (agent_id, namespace, priority, used_at, id)
+    WHERE NOT pinned AND memory_type <> 'semantic' AND archived_at IS NULL;
+CREATE INDEX memory_evictable_archived ON memory_entries (agent_id, priority, used_at, id)
+    WHERE NOT pinned AND memory_type <> 'semantic' AND archived_at IS NOT NULL;
 CREATE INDEX memory_by_end ON memory_entries (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX memory_by_tags ON memory_entries USING gin (tags);
 CREATE INDEX memory_by_words ON memory_entries USING gin (search);

@@ -11,6 +11,8 @@ CREATE TABLE vaults (
 
 CREATE INDEX vaults_by_owner ON vaults (owner_id, id) WHERE removed_at IS NULL;
 
+CREATE INDEX vaults_by_removal ON vaults (removed_at) WHERE removed_at IS NOT NULL;
+
 CREATE TABLE tool_credentials (
     id               uuid PRIMARY KEY,
     vault_id         uuid NOT NULL REFERENCES vaults,
@@ -39,4 +41,5 @@ CREATE TABLE tool_credentials (
 
 CREATE INDEX tool_credentials_by_vault ON tool_credentials (vault_id, id);
 CREATE INDEX tool_credentials_by_key ON tool_credentials (key_id) WHERE key_id IS NOT NULL;
+CREATE INDEX tool_credentials_by_revocation ON tool_credentials (revoked_at) WHERE revoked_at IS NOT NULL;
 CREATE INDEX tool_credentials_by_end ON tool_credentials (expires_at) WHERE NOT expired AND revoked_at IS NULL;

@@ -25,9 +25,13 @@ CREATE TABLE tool_grants (
 );
 
 CREATE INDEX tool_grants_by_agent ON tool_grants (agent_id, id);
+-- Among which the one for a call is looked for.
+CREATE INDEX tool_grants_in_force ON tool_grants (agent_id) WHERE NOT expired AND revoked_at IS NULL;
 CREATE INDEX tool_grants_by_credential ON tool_grants (credential_id, id);
 CREATE INDEX tool_grants_by_vault ON tool_grants (vault_id) WHERE revoked_at IS NULL;
 CREATE INDEX tool_grants_by_end ON tool_grants (expires_at) WHERE NOT expired AND revoked_at IS NULL;
+-- By when they were over, to be forgotten.
+CREATE INDEX tool_grants_by_age ON tool_grants (least(revoked_at, expires_at)) WHERE expired OR revoked_at IS NOT NULL;
 
 -- Calls by the minute, of grants that are limited by the hour.
 CREATE TABLE tool_grant_uses (

@@ -3,6 +3,8 @@
 CREATE TABLE tool_invocations (
     id              uuid PRIMARY KEY,
     grant_id        uuid NOT NULL,
+    -- Who owns the vault: so many calls into its vaults are under way at once.
+    owner_id        text NOT NULL,
     service         text NOT NULL,
     tool            text NOT NULL,
     agent_id        text NOT NULL,
@@ -30,6 +32,6 @@ CREATE TABLE tool_invocations (
 );
 
 CREATE INDEX tool_invocations_by_grant ON tool_invocations (grant_id, id);
-CREATE INDEX tool_invocations_running ON tool_invocations (grant_id) WHERE status = 'running';
+CREATE INDEX tool_invocations_running ON tool_invocations (owner_id) WHERE status = 'running';
 CREATE INDEX tool_invocations_by_deadline ON tool_invocations (deadline_at) WHERE status = 'running';
 CREATE INDEX tool_invocations_by_age ON tool_invocations (started_at) WHERE status <> 'running';

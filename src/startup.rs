@@ -58,9 +58,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
 const HOUSE_CONNECTIONS: u32 = 7;
 
-/// Connections of those who hand out and deliver webhooks: theirs alone, so that many receivers take none from writers and
+/// Connections of those who hand out and deliver webhooks, and carry letters to peers: theirs alone, so that many receivers take none from writers and
 /// requests.
-const WEBHOOK_CONNECTIONS: u32 = 4;
+const WEBHOOK_CONNECTIONS: u32 = 6;
 
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
@@ -159,7 +159,7 @@ pub struct Server {
     gate: TcpListener,
     connections: Arc<Connections>,
     spans: Option<Arc<Spans>>,
-    pools: [PgPool; 4],
+    pools: [PgPool; 5],
 }
 
 impl Server {
@@ -178,7 +178,7 @@ impl Server {
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS), tasks.draining());
         let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS, tasks.draining());
         let messages = db::writers_pool(database.clone(), writers, tasks.draining());
-        let doors = db::pool(database, config.database_connections, tasks.draining());
+        let doors = db::pool(database.clone(), config.database_connections, tasks.draining());
         // One connection of each is there before the first request is.
         for pool in [&house, &messages, &doors] {
             database::wait_for(pool).await?;
@@ -206,7 +206,7 @@ impl Server {
         furnish(&ctx, &seeds).await?;
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
-        let tools = tools::start(&ctx, Arc::clone(&names), &tasks).map_err(StartError::Egress)?;
+        let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
         let hands = config.webhooks.concurrency;
         let (courier, carrier) = senders::senders(&ctx, &webhooks, &names, node, hands, &tasks)?;
         if background {
@@ -234,7 +234,7 @@ impl Server {
             gate,
             connections,
             spans,
-            pools: [doors, webhooks, messages, house],
+            pools: [doors, webhooks, calls, messages, house],
         })
     }
 

@@ -15,6 +15,7 @@ use crate::ids::IntentId;
 use crate::limits::{DEPENDENCIES, TEXT_BYTES, TITLE_BYTES};
 use crate::patch::{self, Change};
 use crate::refusal::{Code, Refusal};
+use crate::suspensions;
 
 /// Where an intent is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -157,6 +158,12 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
         return fault("description", "too_long", format!("`description` has at most {TEXT_BYTES} bytes."));
     }
     check_dependencies(&ask.depends_on)?;
+    if ask.state.contains_key(suspensions::MEMBER) {
+        // One that nobody was asked could never be answered or taken away.
+        let message =
+            format!("`state` begins without `{}`; suspend the intent once it is there.", suspensions::MEMBER);
+        return fault("state", "reserved", message);
+    }
     if ask.status.is_terminal() {
         return fault("status", "terminal", "An intent cannot begin completed or abandoned.".to_owned());
     }

@@ -39,6 +39,8 @@ pub const INTENT_DEPTH: usize = 100;
 pub const GRAPH_NODES: usize = 5_000;
 /// Intents of one portfolio: its sums and its stream look at all of them.
 pub const PORTFOLIO_INTENTS: usize = 1_000;
+/// Intents of one page of a portfolio or of a list of a graph, when nothing is said: each is shown with its whole state.
+pub const WHOLE_INTENTS: u32 = 100;
 /// Portfolios of one page: each is shown with the sums of all of its intents.
 pub const PORTFOLIO_PAGE: u32 = 100;
 /// Attempts that a task may be given: what fails a hundred times needs a person.
@@ -157,8 +159,9 @@ pub const CREDENTIAL_GRANTS: i64 = 1_000;
 pub const DELEGATIONS: usize = 5;
 /// Calls in an hour that a grant may be limited to; who needs more needs no limit.
 pub const CALLS_PER_HOUR: u32 = 1_000_000;
-/// Calls under one grant that are under way at once.
-pub const CALLS_AT_ONCE: i64 = 32;
+/// Calls into the vaults of one owner that are under way at once, on all servers: a tool that hangs keeps no others from being
+/// called, however often its grant was passed on.
+pub const CALLS_AT_ONCE: i64 = 64;
 /// Bytes of a governance policy: a page of names; it is read with each piece of work on its intent.
 pub const POLICY_BYTES: usize = 64 * 1024;
 /// Requests for approval that wait on one intent at once: more than that nobody decides about.
@@ -183,6 +186,9 @@ pub const TRIGGER_BODY_BYTES: usize = PAYLOAD_BYTES;
 pub const TRIGGERS: usize = 500;
 /// Firings of one trigger in a minute, for events and webhooks: what is faster than that is a loop or a flood.
 pub const TRIGGER_FIRINGS_PER_MINUTE: u32 = 60;
+/// Firings of all triggers of one principal in a minute, for events and webhooks: each is a transaction under the house's lock,
+/// which everybody else waits for.
+pub const TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE: u32 = 300;
 /// Triggers in a row whose doing an intent may be (RFC-0017 §3.3).
 pub const TRIGGER_DEPTH: u32 = 10;
 /// Failures in a row after which a trigger is switched off: what failed ten times fails again.

@@ -121,7 +121,8 @@ pub fn request(
     check_context(&ask.context)?;
     if waiting >= PERMITS_WAITING {
         let message = format!(
-            "{PERMITS_WAITING} requests for approval wait on this intent, as many as may. Have some of them decided first."
+            "{PERMITS_WAITING} requests for approval of this intent wait or were approved and not used, as many as may. Have some of \
+             them decided or used first."
         );
         return Err(Refusal::field(Code::TooLarge, "action", "too_many", message));
     }

@@ -188,7 +188,7 @@ impl Connection {
             let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())
                 .map_err(|e| not_so(format!("The signing secret cannot be used: {e}.")))?;
             mac.update(body.as_bytes());
-            let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = crate::canonical::hex(&mac.finalize().into_bytes());
             headers.push(("x-openintent-signature".to_owned(), Zeroizing::new(format!("sha256={hex}"))));
         }
         let body = Some(("application/json", Zeroizing::new(body)));

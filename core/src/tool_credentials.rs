@@ -198,6 +198,7 @@ pub fn deposit(
 
 /// What of a credential is to be otherwise; what is `None` stays.
 #[derive(Debug, Default)]
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct CredentialChange {
     /// What it is called.
     pub label: Option<String>,

@@ -2,6 +2,8 @@
 //! on by an agent that may (a delegation). A call under a delegated grant keeps to every grant above it as well, so that what
 //! is passed on is never more than what was given.
 
+mod values;
+
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -11,11 +13,11 @@ use crate::access::check_list;
 use crate::clock::Timestamp;
 use crate::egress::Range;
 use crate::ids::{ToolCredentialId, ToolGrantId, VaultId};
-use crate::keys::glob_matches;
 use crate::limits::{CALLS_PER_HOUR, DELEGATIONS, LIST_ITEMS, METADATA_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 use crate::tool_credentials::{ToolCredential, check_end, check_object};
+use values::{denies, fits};
 
 /// Whether a grant can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -67,11 +69,12 @@ pub struct Constraints {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub allowed_parameters: Option<Map<String, Value>>,
-    /// What may not be given, written the same way.
+    /// What may not be given, written the same way; nor as an item of a list, or as a text that says the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub denied_parameters: Option<Map<String, Value>>,
-    /// Addresses and ranges from which the agent may ask.
+    /// Addresses and ranges from which the agent may ask: the addresses that the server sees, which behind a proxy are the
+    /// proxy's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_allowlist: Option<Vec<String>>,
     /// Hosts that may be called, with what is below them.
@@ -141,7 +144,7 @@ impl Constraints {
             }
         }
         for (name, said) in self.denied_parameters.iter().flatten() {
-            if parameters.get(name).is_some_and(|value| fits(said, value)) {
+            if parameters.get(name).is_some_and(|value| denies(said, value)) {
                 return Err(denied(format!(
                     "The grant denies this parameter, or this value of it: `{name}`."
                 )));
@@ -158,22 +161,6 @@ impl Constraints {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether a value is what was said of it.
-fn fits(said: &Value, value: &Value) -> bool {
-    match (said, value) {
-        (Value::Null, _) => true,
-        (Value::Array(items), value) => items.iter().any(|item| item == value || one(item, value)),
-        (said, value) => one(said, value),
-    }
-}
-
-fn one(said: &Value, value: &Value) -> bool {
-    match (said, value) {
-        (Value::String(glob), Value::String(text)) => glob_matches(glob, text),
-        (said, value) => said == value,
     }
 }
 

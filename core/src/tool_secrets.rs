@@ -220,6 +220,12 @@ impl Scrubber {
         self.0.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
+    /// Has all taken out that another takes out.
+    pub fn adopt(&mut self, other: Self) {
+        self.0.extend(other.0);
+        self.0.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    }
+
     /// A text without any of them.
     #[must_use]
     pub fn text(&self, text: &str) -> String {

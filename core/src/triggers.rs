@@ -61,6 +61,14 @@ pub struct Condition {
     pub transform: Option<Map<String, Value>>,
 }
 
+impl Condition {
+    /// Whether an event with these [`filter::members`] is what it speaks of.
+    #[must_use]
+    pub fn hears(&self, event: &Map<String, Value>) -> bool {
+        self.event.as_deref().is_some_and(|name| filter::hears(name, self.filter.as_ref(), event))
+    }
+}
+
 /// A trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trigger {
@@ -110,6 +118,7 @@ pub struct Trigger {
 
 /// What a client says of a trigger, new or changed. `None`: nothing is said. An inner `None`: there is to be none.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct TriggerAsk {
     /// See [`Trigger::name`].
     pub name: Option<String>,
@@ -244,12 +253,12 @@ impl Trigger {
             check_name("namespace", namespace)?;
         }
         if let Some(condition) = &self.condition {
-            self.check_condition(condition)?;
+            Self::check_condition(condition)?;
         }
         self.template.as_ref().map_or(Ok(()), IntentTemplate::check)
     }
 
-    fn check_condition(&self, condition: &Condition) -> Result<(), Refusal> {
+    fn check_condition(condition: &Condition) -> Result<(), Refusal> {
         check_size("condition", condition, METADATA_BYTES)?;
         filter::check(condition.event.as_deref(), condition.filter.as_ref())?;
         if let Some(transform) = &condition.transform {
@@ -283,8 +292,7 @@ impl Trigger {
     /// Whether it hears an event with these [`filter::members`].
     #[must_use]
     pub fn hears(&self, event: &Map<String, Value>) -> bool {
-        let filter = self.condition.as_ref().and_then(|condition| condition.filter.as_ref());
-        self.listens_to().is_some_and(|name| filter::hears(name, filter, event))
+        self.kind == TriggerKind::Event && self.condition.as_ref().is_some_and(|one| one.hears(event))
     }
 
     /// What kind of intent it makes: its template's type, or else its own.

@@ -61,8 +61,7 @@ impl VaultKey {
         let bytes = Zeroizing::new(bytes);
         // Not over the bytes alone: no other use of a key has the same digest.
         let digest = sha256([b"entente vault key\0".as_slice(), bytes.as_slice()].concat());
-        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { id: digits.chars().take(ID_DIGITS).collect(), bytes }
+        Self { id: crate::canonical::hex(&digest).chars().take(ID_DIGITS).collect(), bytes }
     }
 
     /// Reads 32 bytes in base64; `None` when the text is something else.

@@ -12,8 +12,9 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, seats, unknown};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, not_found, seats, unknown};
 
 /// Adds a file to an intent.
 ///
@@ -28,10 +29,12 @@ pub async fn add(
 ) -> Outcome<Attachment> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "add_attachment" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let there = count(&mut tx, intent_id).await?;
@@ -82,6 +85,8 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: Attachm
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "remove_attachment" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let found = load(&mut tx, intent_id, id).await?.ok_or_else(|| not_found("attachment"))?;
     if found.uploaded_by != caller.agent && !seat.standing.reaches(Level::Admin) {
         let message = "An attachment is taken off by whoever added it, and by the intent's admins.";

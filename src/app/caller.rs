@@ -373,7 +373,7 @@ impl Caller {
 }
 
 /// A name as a pattern of SQL's `LIKE` that is like nothing else.
-fn like(name: &str) -> String {
+pub(crate) fn like(name: &str) -> String {
     name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 

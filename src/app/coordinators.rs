@@ -23,9 +23,10 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
 use super::rounds::round;
-use super::{Caller, Ctx, Outcome, assignments, idempotency, not_found, seats};
+use super::{Caller, Ctx, Outcome, assignments, governance, idempotency, not_found, seats};
 
 pub use self::records::{RecordAsk, decide, decisions, decisions_of};
 
@@ -47,6 +48,10 @@ pub async fn appoint(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let seat = seats::seat(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
+    let seat = seat.ok_or_else(|| not_found("intent"))?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "appoint_coordinator" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, &ask.agent_id, false).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let mut made = law::appoint(ask, intent_id, &caller.agent, CoordinatorId::mint(now, &*ctx.chance), now)?;

@@ -40,8 +40,9 @@ pub async fn record(
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let made = law::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
+    let spent = spent(&mut tx, &made).await?;
+    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (spent, made.amount)).await?;
     let total = add_up(&mut tx, &made).await?;
-    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (total - made.amount, made.amount)).await?;
     let payload = json!({
         "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
         "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,
@@ -175,6 +176,21 @@ async fn insert(conn: &mut PgConnection, made: &Cost, seq: i64) -> Outcome<()> {
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// What an intent's costs came to, in the unit of one more, before it.
+async fn spent(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
+    let sum = sqlx::query_scalar!(
+        r#"-- costs::spent
+         SELECT trim_scale(amount)::text AS "amount!" FROM cost_sums
+         WHERE intent_id = $1 AND unit = $2 AND axis = $3 AND key = ''"#,
+        made.intent_id.uuid(),
+        made.unit,
+        Axis::All.as_str()
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(sum.as_deref().map(amount).transpose()?.unwrap_or(Amount::ZERO))
 }
 
 /// Adds a cost to the sums that it belongs into, under the intent's lock; what the intent's costs in its unit now come to.

@@ -37,9 +37,13 @@ pub async fn escalate(
         return Ok(done);
     }
     tasks::require_unresolved(&seat)?;
-    match &ask.assigned_to {
-        Some(person) => require_person(&mut tx, "assigned_to", person).await?,
-        None => ask.assigned_to = governance::of_or_none(&mut tx, intent_id, &seat).await?.escalate_to,
+    if let Some(person) = &ask.assigned_to {
+        require_person(&mut tx, "assigned_to", person).await?;
+    } else if let Some(person) = governance::of_or_none(&mut tx, intent_id, &seat).await?.escalate_to
+        // A policy from before policies were enforced may name nobody.
+        && is_person(&mut tx, &person).await?
+    {
+        ask.assigned_to = Some(person);
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
@@ -62,10 +66,13 @@ pub async fn escalate(
 /// Requires that a name is a person's.
 pub(crate) async fn require_person(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<()> {
     check_name(member, name)?;
-    match principals::find(conn, name).await? {
-        Some(principal) if principal.kind == Being::Human => Ok(()),
-        Some(_) | None => Err(law::no_person(member).into()),
-    }
+    if is_person(conn, name).await? { Ok(()) } else { Err(law::no_person(member).into()) }
+}
+
+/// Whether a name is a person's.
+pub(crate) async fn is_person(conn: &mut PgConnection, name: &str) -> Outcome<bool> {
+    let found = principals::find(conn, name).await?;
+    Ok(found.is_some_and(|principal| principal.kind == Being::Human))
 }
 
 /// Which escalations to list.

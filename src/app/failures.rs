@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::assignments::{self, Retry};
+use super::governance::Attempt;
 use super::lines::Line;
 use super::rounds::round;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, retry_policies, seats};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, retry_policies, seats};
 
 /// Records that the caller's attempt failed, and decides what comes of it by the intent's policy. The fallback gets its turn
 /// here and now; the same agent is told to try again when its pause is over, if it is assigned to the intent.
@@ -40,12 +41,17 @@ pub async fn record(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id, seat: &seat, agent, deed: "record_failure" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let governed = governance::of_or_none(&mut tx, intent_id, &seat).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let stored = retry_policies::load(&mut tx, intent_id).await?;
     let since = stored.as_ref().map_or(0, |stored| stored.since_seq);
     let fallback = stored.as_ref().filter(|stored| !stored.handed_over);
     let fallback = fallback.and_then(|stored| stored.policy.rules.fallback_agent_id.as_deref());
+    // The intent's governance may be newer than what names the fallback: whom it would not let work, it does not let in.
+    let fallback = fallback.filter(|agent| governed.judge_write(agent, true).is_ok());
     let asked: Vec<(IntentId, &str)> = fallback.map(|agent| (intent_id, agent)).into_iter().collect();
     let case = Case {
         agent_id: agent,

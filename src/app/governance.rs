@@ -21,7 +21,7 @@ use sqlx::PgConnection;
 
 use super::lines::Line;
 use super::seats::Seat;
-use super::{AppError, Caller, Ctx, Outcome, Tx, escalations, intents, not_found, seats};
+use super::{AppError, Caller, Ctx, Outcome, Tx, escalations, intents, not_found, seats, suspensions};
 
 /// The policy of an intent: the intent, and what is read of its policy.
 ///
@@ -32,6 +32,8 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<(Intent, G
     let mut connection = ctx.pool.acquire().await?;
     seats::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = intents::load(&mut connection, id).await?.ok_or_else(|| not_found("intent"))?;
+    let seen = suspensions::seen(&mut connection, ctx, vec![intent]).await?;
+    let intent = seen.into_iter().next().ok_or_else(|| not_found("intent"))?;
     let policy = intent.governance_policy.as_ref().map(GovernancePolicy::kept).unwrap_or_default();
     Ok((intent, policy))
 }
@@ -58,6 +60,7 @@ pub async fn set(
     }
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
     if policy.is_none() && intent.governance_policy.is_none() {
         // There is nothing to take away; that it is gone is true.
@@ -163,7 +166,7 @@ pub(crate) async fn admit_assignment(
     leaves: bool,
 ) -> Outcome<Tx> {
     let Some(policy) = of(&mut tx, attempt.intent_id, attempt.seat).await? else { return Ok(tx) };
-    let manages = attempt.seat.standing.manages() || attempt.seat.coordinates;
+    let manages = attempt.seat.standing.manages() || attempt.seat.coordinates || caller.has(Scope::Admin);
     let judge = if leaves { GovernancePolicy::judge_removal } else { GovernancePolicy::judge_assignment };
     match judge(&policy, attempt.agent, manages, agent) {
         Ok(()) => Ok(tx),
@@ -204,15 +207,12 @@ pub(crate) async fn admit_status(
 }
 
 /// Gives a deed up, and has the log tell why.
-async fn refuse<T>(
-    ctx: &Ctx,
-    caller: &Caller,
-    mut tx: Tx,
-    attempt: Attempt<'_>,
-    refusal: Refusal,
-) -> Outcome<T> {
+async fn refuse<T>(ctx: &Ctx, caller: &Caller, tx: Tx, attempt: Attempt<'_>, refusal: Refusal) -> Outcome<T> {
     let Some(violation) = refusal.violation.as_deref() else { return Err(refusal.into()) };
     let Attempt { intent_id, agent, deed, .. } = attempt;
+    // Whatever a deed has written before it asked is not to stay: only this word of it.
+    tx.rollback().await?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     if is_news(&mut tx, intent_id, agent, violation, line.now()).await? {
         let mut payload = json!({ "deed": deed, "agent_id": agent, "message": refusal.message });

@@ -20,8 +20,11 @@ use entente_core::portfolios::Aggregate;
 use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, idempotency, intents, lock_key, not_found, seats};
+use super::{
+    Caller, Ctx, Outcome, governance, idempotency, intents, lock_key, not_found, seats, suspensions,
+};
 
 pub(crate) use rows::{add_all, levels};
 
@@ -46,15 +49,18 @@ pub async fn depend(
     let mut locks = vec![lock_key(id), lock_key(dependency), LOCK];
     locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
     let mut tx = ctx.begin_locked(locks).await?;
-    seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "add_dependency" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
-    let seat = seats::seat(&mut tx, &caller.agent, dependency, line.now()).await?;
-    if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+    let other = seats::seat(&mut tx, &caller.agent, dependency, line.now()).await?;
+    if !other.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
         return Err(not_found("dependency"));
     }
     let reached = rows::reached(&mut tx, dependency).await?;
@@ -83,9 +89,12 @@ pub async fn let_go(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
-    seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "remove_dependency" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
     let next = law::let_go(&intent, dependency, line.now())?;
     intents::update(&mut tx, &next).await?;
@@ -179,7 +188,8 @@ pub async fn list(
         }
     };
     let (ids, next) = cut.page(ids);
-    Ok(Page { intents: intents::load_all(&mut conn, &ids).await?, next })
+    let found = intents::load_all(&mut conn, &ids).await?;
+    Ok(Page { intents: suspensions::seen(&mut conn, ctx, found).await?, next })
 }
 
 /// An intent that cannot be worked on, and why.
@@ -201,7 +211,7 @@ pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outc
         rows::Look { of: id, agent: &caller.agent, now: ctx.now(), after: cut.after, limit: cut.probe() };
     let (ids, next) = cut.page(rows::parts(&mut conn, look, Readiness::Blocked).await?);
     let mut waits: BTreeMap<IntentId, Vec<(IntentId, IntentStatus)>> = BTreeMap::new();
-    for (waiting, dependency, status) in rows::statuses(&mut conn, &ids).await? {
+    for (waiting, dependency, status) in rows::statuses(&mut conn, &ids, look).await? {
         waits.entry(waiting).or_default().push((dependency, status));
     }
     let blocked = |intent: Intent| {
@@ -209,6 +219,7 @@ pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outc
         Blocked { intent, wait }
     };
     let found = intents::load_all(&mut conn, &ids).await?;
+    let found = suspensions::seen(&mut conn, ctx, found).await?;
     Ok(Page { intents: found.into_iter().map(blocked).collect(), next })
 }
 

@@ -239,6 +239,8 @@ pub async fn set_status(
     entente_core::access::check_reason(reason)?;
     let mut tx = ctx.begin(&[id]).await?;
     let seat = seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "set_status" };
+    let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
     let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
@@ -246,8 +248,6 @@ pub async fn set_status(
     let (intent, called_off) =
         suspensions::call_off(&mut tx, ctx, &mut line, intent, status, &caller.agent).await?;
     let next = intent.moved(status, ctx.settings.strict, line.now())?;
-    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "set_status" };
-    let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
     permits::use_up(&mut tx, ctx, &mut line, &caller.agent, &used).await?;
     update(&mut tx, &next).await?;
     line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));

@@ -10,8 +10,6 @@ mod desk;
 mod rows;
 mod uses;
 
-use std::time::Duration;
-
 use entente_core::clock::Timestamp;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{InvocationId, ToolGrantId};
@@ -26,9 +24,6 @@ use super::{Caller, Ctx, Outcome, idempotency, not_found, tool_credentials, tool
 
 pub use beginning::{Ask, Begun, Started, begin};
 pub use desk::{Desk, Order, busy};
-
-/// How long a finished call is kept at the least beyond the window of its idempotency key: a retry is answered by it.
-const KEPT: Duration = Duration::from_hours(24);
 
 /// What came of a call.
 #[derive(Debug)]
@@ -91,8 +86,9 @@ pub async fn report(
         return Err(Refusal::field(Code::Unprocessable, "service", "unknown", message).into());
     }
     let invocation = law::report(said, grant_id, InvocationId::mint(now, &*ctx.chance), now)?;
-    rows::insert(&mut tx, &invocation).await?;
-    let limits = limited(&tool_grants::chain(&mut tx, grant_id).await?);
+    let chain = tool_grants::chain(&mut tx, grant_id).await?;
+    let limits = limited(&chain);
+    rows::insert(&mut tx, &invocation, owner(&chain)).await?;
     uses::add(&mut tx, &limits, now).await?;
     idempotency::keep(&mut tx, caller, once, &invocation.id, now).await?;
     tx.commit().await?;
@@ -103,6 +99,11 @@ pub async fn report(
 async fn held(conn: &mut PgConnection, agent: &str, id: ToolGrantId) -> Outcome<ToolGrant> {
     let leaf = tool_grants::chain(conn, id).await?.pop().filter(|grant| grant.agent_id == agent);
     leaf.ok_or_else(|| not_found("grant"))
+}
+
+/// Who owns the vault of a chain of grants: nobody else can have given the first of it.
+fn owner(chain: &[ToolGrant]) -> &str {
+    chain.first().map_or("", |first| &first.granted_by)
 }
 
 /// Those of some grants whose calls are counted.
@@ -151,9 +152,7 @@ pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             "calls of tools were begun by servers that did not see their end"
         );
     }
-    let window = ctx.settings.idempotency_window + KEPT;
-    let kept = ctx.settings.vaults.retention.max(window);
-    let forgotten = rows::forget(&mut conn, now - kept, limit).await?;
+    let forgotten = rows::forget(&mut conn, vaults::forgotten(ctx), limit).await?;
     let counted = uses::forget(&mut conn, now, limit).await?;
     Ok(interrupted + forgotten + counted)
 }

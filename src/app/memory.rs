@@ -9,6 +9,7 @@ mod bench;
 mod ends;
 mod lists;
 mod rows;
+mod space;
 mod store;
 
 use std::collections::BTreeSet;
@@ -20,8 +21,7 @@ use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, MemoryId, TaskId};
 use entente_core::keys::Scope;
 use entente_core::limits::{MEMORY_CHANGES, MEMORY_USE_SECONDS};
-use entente_core::memory::room::{self, TaskRoom, Used};
-use entente_core::memory::{self as law, MemoryAsk, MemoryChange, MemoryEntry, MemoryType};
+use entente_core::memory::{self as law, Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryType};
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -109,7 +109,8 @@ async fn at_home(ctx: &Ctx, home: Home) -> Outcome<Home> {
     let mut connection = ctx.pool.acquire().await?;
     let task = tasks::load_all(&mut connection, &[task_id]).await?.pop().ok_or_else(|| not_found("task"))?;
     if home.intent_id.is_some_and(|intent| intent != task.intent_id) {
-        return Err(tasks::no_task("scope", &task_id.to_string()).into());
+        // The same as if there were no such task: it may be of an intent that the caller knows nothing of.
+        return Err(not_found("task"));
     }
     Ok(Home { intent_id: Some(task.intent_id), ..home })
 }
@@ -128,7 +129,7 @@ async fn create_under(
     if let Some(done) = idempotency::find(&mut bench.tx, caller, once).await? {
         return Ok(Tried::Done(done));
     }
-    let policy = require_open(&mut bench, seat.as_ref(), ask.memory_type, home).await?;
+    let policy = space::require_open(&mut bench, seat.as_ref(), ask.memory_type, home).await?;
     let now = bench.now;
     let id = MemoryId::mint(now, &*ctx.chance);
     let entry = law::create(ask, &caller.agent, (home.intent_id, home.task_id), id, now)?;
@@ -143,7 +144,7 @@ async fn create_under(
         }
         bench.remove(ctx, Kind::MemoryExpired, &[there], entente_core::principals::HOUSE).await?;
     }
-    let evicted = match make_room(ctx, &mut bench, &entry, &policy).await? {
+    let evicted = match space::make_room(ctx, &mut bench, &entry, &policy).await? {
         Tried::Done(evicted) => evicted,
         Tried::Needs(missing) => return Ok(Tried::Needs(missing)),
     };
@@ -167,33 +168,6 @@ async fn seat_at(bench: &mut Bench, ctx: &Ctx, caller: &Caller, home: Home) -> O
     Ok(Some(seat))
 }
 
-/// Nothing is kept for what is resolved, and no working memory for a task that is over. Answers with what the task says of
-/// its memory.
-async fn require_open(
-    bench: &mut Bench,
-    seat: Option<&Seat>,
-    memory_type: MemoryType,
-    home: Home,
-) -> Outcome<TaskRoom> {
-    if let Some(seat) = seat {
-        tasks::require_unresolved(seat)?;
-    }
-    let Some(task) = home.task_id else { return Ok(TaskRoom::default()) };
-    let task = tasks::load_all(&mut bench.tx, &[task]).await?.pop().ok_or_else(|| not_found("task"))?;
-    let task = task.at(bench.now);
-    if memory_type != MemoryType::Working {
-        return Ok(TaskRoom::default());
-    }
-    if task.status.is_terminal() {
-        let message = format!(
-            "The task is {}; it has no working memory any more. Keep it as `episodic` or `semantic`.",
-            task.status.as_str()
-        );
-        return Err(refuse(Code::InvalidTransition, message));
-    }
-    Ok(task.memory_policy.as_ref().map(TaskRoom::of).unwrap_or_default())
-}
-
 fn taken(there: &MemoryEntry) -> Refusal {
     // Repeats nothing that a client wrote (contract 3.5).
     let message = format!(
@@ -201,34 +175,6 @@ fn taken(there: &MemoryEntry) -> Refusal {
         there.id
     );
     Refusal { current_version: Some(there.version), ..Refusal::new(Code::AlreadyExists, message) }
-}
-
-/// Evicts what has to go for a new entry.
-async fn make_room(
-    ctx: &Ctx,
-    bench: &mut Bench,
-    entry: &MemoryEntry,
-    policy: &TaskRoom,
-) -> Outcome<Tried<Vec<Evicted>>> {
-    let (agent, namespace) = (&entry.agent_id, &entry.namespace);
-    let task = entry.task_id.filter(|_| entry.memory_type == MemoryType::Working);
-    let used = rows::used(&mut bench.tx, agent, namespace, task).await?;
-    let used = Used { entries: bench.store.entries, bytes: bench.store.bytes, ..used };
-    let grows = (1, entry.bytes());
-    if room::make(grows, &used, policy, &[]).is_ok() {
-        return Ok(Tried::Done(Vec::new()));
-    }
-    let candidates = rows::evictable(&mut bench.tx, agent, namespace, task).await?;
-    let go = room::make(grows, &used, policy, &candidates)?;
-    let missing = bench.missing(go.iter().filter_map(|one| one.intent_id));
-    if !missing.is_empty() {
-        return Ok(Tried::Needs(missing));
-    }
-    let ids: Vec<MemoryId> = go.iter().map(|one| one.id).collect();
-    let gone = rows::load_all(&mut bench.tx, &ids).await?;
-    bench.remove(ctx, Kind::MemoryEvicted, &gone, entente_core::principals::HOUSE).await?;
-    let evicted = gone.into_iter().map(|one| Evicted { id: one.id, key: one.key, version: one.version });
-    Ok(Tried::Done(evicted.collect()))
 }
 
 /// Whether the caller is the agent whose memory it is, or may speak for it.
@@ -326,20 +272,31 @@ pub async fn change(
             "Only the agent whose memory this is changes it, unless it is `semantic`.",
         ));
     }
+    if !own && !sets_right(&change) {
+        return Err(refuse(
+            Code::Forbidden,
+            "Only the agent whose memory this is says how long and for whom it is kept; others set its `value` and `tags` right.",
+        ));
+    }
     if let Some(seat) = seat {
         seat.standing.require(Level::Write)?;
     }
     entry.require_version(seen)?;
     let by = if own { entry.agent_id.clone() } else { caller.agent.clone() };
     let Some(next) = entry.changed(change, &by, bench.now)? else { return Ok(entry) };
-    let grows = (0, next.bytes() - entry.bytes());
-    let used = Used { entries: bench.store.entries, bytes: bench.store.bytes, ..Used::default() };
-    // Nothing goes for what is there already: its agent can say what is to go.
-    room::make(grows, &used, &TaskRoom::default(), &[])?;
+    space::require_room(&mut bench, &entry, next.bytes() - entry.bytes()).await?;
     bench.update(ctx, &entry, &next).await?;
     bench.save().await?;
     bench.commit(ctx).await?;
     Ok(next)
+}
+
+/// Whether a change says what is known, and nothing of how long and for whom it is kept.
+fn sets_right(change: &MemoryChange) -> bool {
+    let MemoryChange { value: _, tags: _, pinned, priority, sensitivity, ttl, expires_at } = change;
+    pinned.is_none()
+        && priority.is_none()
+        && matches!((sensitivity, ttl, expires_at), (Given::Nothing, Given::Nothing, Given::Nothing))
 }
 
 /// Forgets an entry, if the caller has seen its current version or names none.

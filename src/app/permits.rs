@@ -12,11 +12,14 @@ use entente_core::ids::{IntentId, PermitId};
 use entente_core::keys::Scope;
 use entente_core::limits::{PERMITS_OPEN, PERMITS_WAITING};
 use entente_core::permits::{self as law, Judge, Permit, PermitAsk, PermitStatus};
+use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, not_found, seats, tasks, unknown};
+use super::{
+    AppError, Caller, Ctx, Outcome, escalations, governance, idempotency, not_found, seats, tasks, unknown,
+};
 
 /// Asks for a permit. Whoever may write may ask, also where the policy lets it do nothing else.
 ///
@@ -115,6 +118,10 @@ pub async fn decide(
     let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
+    }
+    if !caller.is_itself() && escalations::is_person(&mut tx, &caller.agent).await? {
+        let message = "A person approves or denies with a key of their own (design §3). Ask that person.";
+        return Err(Refusal::new(Code::NotThePrincipal, message).into());
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
@@ -288,7 +295,7 @@ async fn waiting(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize>
     let count = sqlx::query_scalar!(
         r#"-- permits::waiting
          SELECT count(*) AS "count!" FROM (
-             SELECT 1 FROM permits WHERE intent_id = $1 AND status = 'pending' LIMIT $2) waiting"#,
+             SELECT 1 FROM permits WHERE intent_id = $1 AND status IN ('pending', 'approved') AND used_at IS NULL LIMIT $2) waiting"#,
         intent_id.uuid(),
         i64::try_from(PERMITS_WAITING).unwrap_or(i64::MAX)
     )

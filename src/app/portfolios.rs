@@ -7,6 +7,8 @@
 
 mod rows;
 
+use std::fmt;
+
 use entente_core::access::Level;
 use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
@@ -20,7 +22,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::lines::Line;
-use super::{Caller, Ctx, Outcome, idempotency, intents, not_found, seats};
+use super::{Caller, Ctx, Outcome, idempotency, intents, not_found, seats, suspensions};
 
 pub(crate) use rows::{Onlooker, members};
 
@@ -134,7 +136,40 @@ async fn summed(ctx: &Ctx, caller: &Caller, mut found: Vec<Portfolio>, limit: u3
     Ok(Page { portfolios: found.into_iter().map(shown).collect(), next })
 }
 
-/// A portfolio with what is in it.
+/// Which part of what is in a portfolio to show.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
+    /// Only after this place.
+    pub after: Option<Cursor>,
+    /// How many intents at the most.
+    pub limit: u32,
+}
+
+/// Where a page of a portfolio's intents ends. It stays a place in their order when the intent there is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The priority there.
+    pub priority: i32,
+    /// Which of those of that priority.
+    pub id: MembershipId,
+}
+
+impl Cursor {
+    /// Reads a cursor; `None` when it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (priority, id) = text.split_once('.')?;
+        Some(Self { priority: priority.parse().ok()?, id: id.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.priority, self.id)
+    }
+}
+
+/// A portfolio with a page of what is in it.
 #[derive(Debug)]
 pub struct Shown {
     /// The portfolio.
@@ -143,23 +178,36 @@ pub struct Shown {
     pub intents: Vec<Intent>,
     /// Their places in it, in the same order.
     pub memberships: Vec<Membership>,
-    /// What they come to.
+    /// What all of its intents come to that the caller can read, whatever the page.
     pub sums: Aggregate,
+    /// Where the next page begins, if others follow.
+    pub next: Option<Cursor>,
 }
 
 /// One portfolio.
 ///
 /// # Errors
 /// There is none that the caller sees.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outcome<Shown> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let portfolio = require(&mut conn, caller, id).await?;
-    let memberships = rows::memberships(&mut conn, id, &caller.agent, ctx.now()).await?;
+    let mut memberships = rows::memberships(&mut conn, id, cut, &caller.agent, ctx.now()).await?;
+    let limit = usize::try_from(cut.limit).unwrap_or(usize::MAX);
+    let more = memberships.len() > limit;
+    memberships.truncate(limit);
+    let last = memberships.last().map(|one| Cursor { priority: one.priority, id: one.id });
+    let next = last.filter(|_| more);
     let ids: Vec<IntentId> = memberships.iter().map(|one| one.intent_id).collect();
     let intents = intents::load_all(&mut conn, &ids).await?;
-    let sums = intents.iter().map(|intent| intent.status).collect();
-    Ok(Shown { portfolio, intents, memberships, sums })
+    let intents = suspensions::seen(&mut conn, ctx, intents).await?;
+    // A page that has all is summed as it is shown.
+    let sums = if cut.after.is_none() && next.is_none() {
+        intents.iter().map(|intent| intent.status).collect()
+    } else {
+        rows::sums(&mut conn, &[id], &caller.agent, ctx.now()).await?.remove(&id).unwrap_or_default()
+    };
+    Ok(Shown { portfolio, intents, memberships, sums, next })
 }
 
 /// The portfolio, if the caller sees it.
@@ -227,14 +275,13 @@ pub async fn add(
     seats::require(&mut tx, &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let now = line.now();
-    let place = match rows::place(&mut tx, id, ask.intent_id).await? {
-        Some(there) => there,
-        None => {
-            law::check_room(rows::count(&mut tx, id).await?)?;
-            let (portfolio_id, intent_id) = (id, ask.intent_id);
-            let id = MembershipId::mint(now, &*ctx.chance);
-            Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
-        }
+    let place = if let Some(there) = rows::place(&mut tx, id, ask.intent_id).await? {
+        there
+    } else {
+        law::check_room(rows::count(&mut tx, id).await?)?;
+        let (portfolio_id, intent_id) = (id, ask.intent_id);
+        let id = MembershipId::mint(now, &*ctx.chance);
+        Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
     };
     let place = Membership { role: ask.role, priority: ask.priority, ..place };
     rows::put(&mut tx, &place, &caller.agent).await?;

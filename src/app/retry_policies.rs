@@ -10,8 +10,9 @@ use entente_core::retry_policies::{RetryPolicy, Rules, Strategy};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::governance::Attempt;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, not_found, seats, unknown};
+use super::{AppError, Caller, Ctx, Outcome, governance, not_found, seats, unknown};
 
 /// An intent's retry policy.
 ///
@@ -33,7 +34,13 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     caller.require(Scope::IntentsWrite)?;
     rules.check()?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "set_retry_policy" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    if let Some(agent) = &rules.fallback_agent_id {
+        // Whoever it names is assigned one day, by the server.
+        tx = governance::admit_assignment(ctx, caller, tx, attempt, agent, false).await?;
+    }
     if let Some(agent) = &rules.fallback_agent_id
         && seats::writers(&mut tx, &[(intent_id, agent)], ctx.now()).await?.is_empty()
     {
@@ -55,6 +62,17 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
         updated_at: now,
     };
     let rules = &policy.rules;
+    if rules.strategy == Strategy::None || rules.max_retries == 0 {
+        // There are no retries any more, so none waits: as when the intent is given up, nothing is settled by it. Where
+        // there are still some, whoever waits for one would otherwise hear of none.
+        super::failures::end_of_intent(
+            &mut tx,
+            intent_id,
+            entente_core::intents::IntentStatus::Abandoned,
+            now,
+        )
+        .await?;
+    }
     let payload = json!({
         "about": "retry_policy", "retry_policy_id": policy.id, "strategy": rules.strategy,
         "max_retries": rules.max_retries, "base_delay_ms": rules.base_delay_ms, "max_delay_ms": rules.max_delay_ms,

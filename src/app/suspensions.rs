@@ -32,8 +32,11 @@ use sqlx::PgConnection;
 pub use self::answering::{Responded, Said, respond};
 pub use self::ends::expire_due;
 pub(crate) use self::ends::{call_off, moment_ended, seen, settle};
+use super::governance::Attempt;
 use super::moments::{self, Reach, Turn};
-use super::{AppError, Caller, Ctx, Outcome, idempotency, intents, leases, not_found, principals, seats};
+use super::{
+    AppError, Caller, Ctx, Outcome, governance, idempotency, intents, leases, not_found, principals, seats,
+};
 
 /// An answer as it was given, where that says more than the words of a moment.
 #[derive(Debug, Clone)]
@@ -91,7 +94,7 @@ pub async fn suspend(
         let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
         return Ok(Shown { record: ends::record(&intent, &id), suspension });
     }
-    let intent = ready(ctx, caller, &mut turn, intent_id).await?;
+    let (mut turn, intent) = ready(ctx, caller, turn, intent_id).await?;
     if intent.status.is_terminal() {
         let message = "The intent is completed or abandoned; nothing is decided for it any more.";
         return Err(Refusal::new(Code::IntentResolved, message).into());
@@ -134,8 +137,8 @@ pub async fn put(
     let record = question_in(&change).cloned().unwrap_or_default();
     let asked = Asked::read(&record)?;
     let setting = prepare(ctx, caller, intent_id, &asked, hinted(&asked), false).await?;
-    let (asking, mut turn) = setting.begin(ctx, caller).await?;
-    let intent = ready(ctx, caller, &mut turn, intent_id).await?;
+    let (asking, turn) = setting.begin(ctx, caller).await?;
+    let (mut turn, intent) = ready(ctx, caller, turn, intent_id).await?;
     intent.require_version(seen)?;
     if intent.status != IntentStatus::SuspendedAwaitingInput {
         let message = format!(
@@ -250,13 +253,15 @@ async fn is_person(conn: &mut PgConnection, name: Option<&str>, asker: &str) -> 
 }
 
 /// The intent under its lock, which does not wait for an answer.
-async fn ready(ctx: &Ctx, caller: &Caller, turn: &mut Turn, intent_id: IntentId) -> Outcome<Intent> {
-    seats::require(&mut turn.tx, &caller.agent, intent_id, Level::Write, turn.now).await?;
+async fn ready(ctx: &Ctx, caller: &Caller, mut turn: Turn, intent_id: IntentId) -> Outcome<(Turn, Intent)> {
+    let seat = seats::require(&mut turn.tx, &caller.agent, intent_id, Level::Write, turn.now).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "suspend_intent" };
+    turn.tx = governance::admit(ctx, caller, turn.tx, attempt).await?;
     let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
     let (tx, line) = turn.parts(intent_id)?;
     let intent = settle(tx, ctx, line, intent).await?;
     if ends::open(tx, intent_id).await?.is_none() {
-        return Ok(intent);
+        return Ok((turn, intent));
     }
     let message = "The intent waits for the answer to another question. It waits for one at a time: wait for that, or have an \
                    admin of the intent call it off by giving the intent another status.";

@@ -23,7 +23,7 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, tool_grants, vaults};
 
-pub(crate) use rows::{find, of_vault, revoke_rows};
+pub(crate) use rows::{find, forget, of_vault, revoke_rows};
 pub use time::{expire_due, seal_anew};
 
 /// Puts a credential into a vault.
@@ -154,16 +154,40 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome
     Ok(ToolCredential { revoked_at: Some(now), sealed: Vec::new(), ..before })
 }
 
+/// A credential as it is now, with its secret: when it has another one than the one that was used, for the same service.
+///
+/// # Errors
+/// The database; it does not open.
+pub async fn renewed(ctx: &Ctx, used: &ToolCredential) -> Outcome<Option<(ToolCredential, ToolSecret)>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let Some(now_there) = find(&mut conn, used.id).await? else { return Ok(None) };
+    let same = now_there.metadata == used.metadata && now_there.revoked_at.is_none();
+    if !same || now_there.version <= used.version {
+        return Ok(None);
+    }
+    let secret = open(ctx, &mut conn, &now_there).await?;
+    Ok(Some((now_there, secret)))
+}
+
+/// What became of a secret that was to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is sealed.
+    Sealed,
+    /// There is another one meanwhile, or none any more: that stays.
+    Replaced,
+}
+
 /// Keeps a secret that the service itself has replaced while it was used (`refresh_token`), unless its owner did meanwhile.
 ///
 /// # Errors
 /// The database; the server has no key.
-pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) -> Outcome<()> {
+pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) -> Outcome<Kept> {
     let locks = vec![vaults::lock_key(used.vault_id), super::lock_key(IntentId::HOUSE)];
     let mut tx = ctx.begin_locked(locks).await?;
-    let Some(now_there) = find(&mut tx, used.id).await? else { return Ok(()) };
+    let Some(now_there) = find(&mut tx, used.id).await? else { return Ok(Kept::Replaced) };
     if now_there.version != used.version || now_there.revoked_at.is_some() {
-        return Ok(());
+        return Ok(Kept::Replaced);
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let after = ToolCredential {
@@ -181,7 +205,7 @@ pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) ->
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
-    Ok(())
+    Ok(Kept::Sealed)
 }
 
 /// The vault of a credential that the caller may see: its lock is taken before anything is decided.

@@ -19,13 +19,15 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, tool_credentials, vaults};
 
-pub(crate) use rows::{candidates, chain, revoke_of_credential, revoke_of_vault};
+pub(crate) use rows::{candidates, chain, forget, revoke_of_credential, revoke_of_vault};
 
 /// A grant, and what else says whether it can be used.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The grant.
     pub grant: ToolGrant,
+    /// Who owns the vault.
+    pub owner_id: String,
     /// One above it rests.
     pub held: bool,
     /// When its credential ends.
@@ -93,6 +95,7 @@ pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Ide
             return Err(Refusal::new(Code::Unprocessable, message).into());
         }
     }
+    let parent = parent.map(|parent| usable(parent, now)).transpose()?;
     if rows::count(&mut tx, credential.id, now).await? >= CREDENTIAL_GRANTS {
         let message = format!(
             "The credential has {CREDENTIAL_GRANTS} grants in force, as many as one may. Revoke some."
@@ -105,21 +108,33 @@ pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Ide
         Some(parent) => (law::delegate(new.ask, parent, &credential, at)?, Kind::ToolGrantDelegated),
     };
     rows::insert(&mut tx, &grant).await?;
+    let made = rows::find(&mut tx, grant.id).await?.ok_or_else(|| not_found("grant"))?;
     line.record(ctx, told(kind, &grant, &giver.agent));
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &grant.id, now).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { grant, held: false, credential_ends_at: credential.expires_at })
+    Ok(made)
 }
 
-/// The grant that is passed on: one of this credential that the giver holds, and that can be used.
-async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outcome<Option<ToolGrant>> {
+/// The grant that is passed on: one of this credential that the giver holds.
+async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outcome<Option<Shown>> {
     let Some(id) = new.delegated_from else { return Ok(None) };
     let found = rows::find(conn, id).await?;
     let found = found.filter(|shown| shown.grant.agent_id == giver.agent);
     let shown = found.filter(|shown| shown.grant.credential_id == new.credential_id);
-    Ok(Some(shown.ok_or_else(|| not_found("grant"))?.grant))
+    Ok(Some(shown.ok_or_else(|| not_found("grant"))?))
+}
+
+/// Requires that a grant can be used: what is over, or rests, is not passed on.
+fn usable(shown: Shown, now: Timestamp) -> Result<ToolGrant, Refusal> {
+    match shown.status(now) {
+        GrantStatus::Active => Ok(shown.grant),
+        over => {
+            let message = format!("The grant that is passed on is {}. Ask whoever gave it.", over.as_str());
+            Err(Refusal::new(Code::Forbidden, message))
+        }
+    }
 }
 
 /// A grant: for who holds it, who gave it, and who owns what it is of.
@@ -135,13 +150,13 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Shown> 
 /// Which grants to list.
 #[derive(Debug, Clone, Copy)]
 pub struct Page {
-    /// Only after this one.
+    /// Only those before this one in time: the pages after it.
     pub after: Option<ToolGrantId>,
     /// How many at the most.
     pub limit: u32,
 }
 
-/// The grants that an agent holds, the oldest first: all of them for itself, for others those of their own vaults.
+/// The grants that an agent holds, the newest first: all of them for itself, for others those of their own vaults.
 ///
 /// # Errors
 /// The scope is missing.
@@ -152,7 +167,7 @@ pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str, page: Page) ->
     rows::of_agent(&mut conn, agent_id, (!every).then(|| caller.names()), page).await
 }
 
-/// The grants of a credential, the oldest first: for its owner.
+/// The grants of a credential, the newest first: for its owner.
 ///
 /// # Errors
 /// There is no such credential that the caller may see.
@@ -245,10 +260,9 @@ pub(crate) async fn reachable(
     id: ToolGrantId,
 ) -> Outcome<(Shown, Power)> {
     let shown = rows::find(conn, id).await?.ok_or_else(|| not_found("grant"))?;
-    let owner = rows::owner(conn, shown.grant.vault_id).await?;
     let above = chain(conn, id).await?;
     let holders = above.iter().filter(|grant| grant.id != id).map(|grant| &grant.agent_id);
-    let power = if owner.iter().chain(holders).any(|name| vaults::speaks_as(caller, name)) {
+    let power = if [&shown.owner_id].into_iter().chain(holders).any(|name| vaults::speaks_as(caller, name)) {
         Power::Above
     } else if vaults::speaks_as(caller, &shown.grant.agent_id) {
         Power::Holder

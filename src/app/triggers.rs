@@ -4,7 +4,9 @@
 
 mod firings;
 mod hearing;
+mod listeners;
 mod made;
+mod rates;
 mod receiving;
 mod rows;
 mod time;
@@ -22,6 +24,7 @@ use entente_core::triggers::{Cause, SkipReason, Trigger, TriggerAsk, TriggerKind
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
+use super::caller::like;
 use super::lines::Line;
 use super::{Caller, Ctx, Outcome, idempotency, not_found};
 
@@ -78,7 +81,7 @@ pub async fn create(
         (TriggerKind::Webhook, None) => Some(hooks::fresh(verify_of(&trigger), &*ctx.chance)),
         _ => None,
     };
-    let stored = Stored { trigger, key_id: caller.grant.key.id, secret, hears_after: 0 };
+    let stored = Stored { trigger, key_id: caller.grant.key.id, secret };
     rows::insert(&mut tx, &stored).await?;
     line.record(ctx, told(Kind::TriggerCreated, &stored.trigger, agent_id, json!({})));
     line.save(&mut tx).await?;
@@ -111,7 +114,9 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Tr
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let whose = (!caller.has(Scope::Admin)).then(|| caller.principal());
-    let found = rows::list(&mut conn, whose, filter).await?.into_iter().map(|stored| stored.trigger);
+    let names = whose.map(|_own| covered(caller));
+    let found = rows::list(&mut conn, (whose, names.as_deref()), filter).await?;
+    let found = found.into_iter().map(|stored| stored.trigger);
     Ok(found.filter(|trigger| may_see(caller, trigger)).collect())
 }
 
@@ -212,6 +217,7 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let stored = reachable(&mut tx, caller, id).await?;
+    require_own(caller, &stored.trigger)?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     rows::remove(&mut tx, id, line.now()).await?;
     firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), line.now()).await?;
@@ -301,6 +307,13 @@ fn told(kind: Kind, trigger: &Trigger, actor: &str, about: Value) -> Draft {
 /// Whether a trigger is the caller's: its principal's, and made as an agent that the key may act as.
 fn is_own(caller: &Caller, trigger: &Trigger) -> bool {
     trigger.principal_id == caller.principal() && caller.grant.key.may_act_as(&trigger.agent_id)
+}
+
+/// The names that [`is_own`] lets pass, as patterns of SQL's `LIKE`.
+fn covered(caller: &Caller) -> Vec<String> {
+    let key = &caller.grant.key;
+    let globs = key.act_as.iter().map(|glob| like(glob).replace('*', "%"));
+    std::iter::once(like(&key.principal_id)).chain(globs).collect()
 }
 
 fn may_see(caller: &Caller, trigger: &Trigger) -> bool {

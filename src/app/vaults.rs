@@ -30,6 +30,27 @@ pub struct VaultSettings {
     pub retention: Duration,
 }
 
+/// How long what is over is kept at the least beyond the window of idempotency keys: a retry is answered by it.
+const KEPT: Duration = Duration::from_hours(24);
+
+/// Before when calls were made, and grants, credentials and vaults ended, that are forgotten.
+pub(crate) fn forgotten(ctx: &Ctx) -> Timestamp {
+    ctx.now() - ctx.settings.vaults.retention.max(ctx.settings.idempotency_window + KEPT)
+}
+
+/// Forgets grants, credentials and vaults that ended long ago; answers with how many.
+///
+/// # Errors
+/// The database.
+pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let before = forgotten(ctx);
+    let mut conn = ctx.pool.acquire().await?;
+    // What is of something goes before it.
+    let grants = tool_grants::forget(&mut conn, before, limit).await?;
+    let credentials = tool_credentials::forget(&mut conn, before, limit).await?;
+    Ok(grants + credentials + forget_rows(&mut conn, before, limit).await?)
+}
+
 /// The advisory lock of a vault.
 pub(crate) fn lock_key(vault: VaultId) -> i64 {
     let (_, low) = vault.uuid().as_u64_pair();
@@ -244,4 +265,19 @@ async fn take_away(conn: &mut PgConnection, id: VaultId, now: Timestamp) -> Outc
     .execute(conn)
     .await?;
     Ok(())
+}
+
+async fn forget_rows(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- vaults::forget
+         DELETE FROM vaults WHERE id IN (
+             SELECT v.id FROM vaults v
+             WHERE v.removed_at < $1 AND NOT EXISTS (SELECT FROM tool_credentials c WHERE c.vault_id = v.id)
+             ORDER BY v.removed_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }

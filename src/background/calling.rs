@@ -2,14 +2,14 @@
 //! it is written down. No transaction is open while a tool is waited for. What a tool says is freed of the secret before
 //! anybody sees it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod tokens;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use entente_core::ids::ToolCredentialId;
 use entente_core::invocations::{INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped};
 use entente_core::limits::TOOL_RESULT_BYTES;
-use entente_core::tool_secrets::{Scrubber, ToolSecret};
+use entente_core::tool_secrets::Scrubber;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +17,9 @@ use zeroize::Zeroizing;
 
 use super::egress::{Egress, Heard, Unheard};
 use crate::app::invocations::{self, Begun, Made, Order, Started, busy};
-use crate::app::{AppError, Ctx, Outcome, tool_credentials};
+use crate::app::{AppError, Ctx, Outcome};
 use crate::shutdown::Tasks;
+use tokens::Tokens;
 
 /// Calls that this server makes at once.
 const HANDS: usize = 256;
@@ -30,22 +31,11 @@ const GRACE: Duration = Duration::from_secs(3);
 const WRITES: u32 = 8;
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Tokens remembered at the most.
-const TOKENS: usize = 1_000;
-
-/// How long a token is used at the most, and how much earlier than its end it is replaced.
-const TOKEN_TIME: Duration = Duration::from_hours(1);
-const TOKEN_EARLY: Duration = Duration::from_secs(30);
-
-/// A token that a service gave for a credential, and until when it is good.
-type Token = (Zeroizing<String>, Instant);
-
 /// Who calls tools.
 pub struct Calling {
     ctx: Ctx,
     egress: Egress,
-    /// By the credential and its version: another secret gets other tokens.
-    tokens: Mutex<HashMap<(ToolCredentialId, i32), Token>>,
+    tokens: Tokens,
     stopping: CancellationToken,
 }
 
@@ -67,7 +57,7 @@ impl Calling {
     #[must_use]
     pub fn new(ctx: Ctx, egress: Egress, tasks: &Tasks) -> Arc<Self> {
         let stopping = tasks.stopping().clone();
-        Arc::new(Self { ctx, egress, tokens: Mutex::default(), stopping })
+        Arc::new(Self { ctx, egress, tokens: Tokens::default(), stopping })
     }
 
     /// Takes orders until the server stops. Each is a task of its own, on the runtime of the server and not of a request's
@@ -139,13 +129,14 @@ impl Calling {
         let (auth, secret) = (started.credential.auth_type, &started.secret);
         let mut token = None;
         if started.connection.wants_token(auth, secret) {
-            token = Some(self.token(started, scrubber, false).await?);
+            token = Some(self.token(started, scrubber, None).await?);
         }
         let first = self.send(started, token.as_ref()).await?;
         if first.status != 401 || !started.connection.refreshes(auth, secret) {
             return Ok(first);
         }
-        let token = self.token(started, scrubber, true).await?;
+        let refused = token.as_ref().map(|token| token.as_str()).or_else(|| secret.first(&tokens::NAMES));
+        let token = self.token(started, scrubber, refused).await?;
         self.send(started, Some(&token)).await
     }
 
@@ -154,87 +145,6 @@ impl Calling {
             .call(token.map(|token| token.as_str()))
             .map_err(|refusal| Failed::new(Mishap::Constraint, refusal.message))?;
         self.egress.call(call, TOOL_RESULT_BYTES).await.map_err(|unheard| failed(unheard, "The tool"))
-    }
-
-    /// A token for a credential: one that is remembered, or a new one.
-    async fn token(
-        &self,
-        started: &Started,
-        scrubber: &mut Scrubber,
-        fresh: bool,
-    ) -> Result<Zeroizing<String>, Failed> {
-        let key = (started.credential.id, started.credential.version);
-        let known = self.tokens().get(&key).filter(|(_, until)| !fresh && *until > Instant::now()).cloned();
-        if let Some((token, _)) = known {
-            scrubber.add(&token);
-            return Ok(token);
-        }
-        let none = |why: &str| Failed::new(Mishap::NoToken, format!("The service gave no token: {why}."));
-        let request =
-            started.connection.token_request(&started.secret).map_err(|refusal| none(&refusal.message))?;
-        let request = request.ok_or_else(|| none("the credential has not what it takes to ask for one"))?;
-        let heard = self.egress.call(request, TOOL_RESULT_BYTES).await;
-        let heard = heard.map_err(|unheard| none(&failed(unheard, "it").message))?;
-        if !(200..300).contains(&heard.status) {
-            return Err(none(&format!("it answered {}", heard.status)));
-        }
-        let mut answer = match serde_json::from_str::<Value>(&heard.body) {
-            Ok(Value::Object(answer)) => answer,
-            _ => return Err(none("it answered something else")),
-        };
-        let Some(Value::String(token)) = answer.remove("access_token") else {
-            return Err(none("there is no `access_token` in its answer"));
-        };
-        let token = Zeroizing::new(token);
-        scrubber.add(&token);
-        self.keep(started, &token, answer, scrubber).await;
-        Ok(token)
-    }
-
-    /// Keeps a new token: that of a credential that had one in its place, sealed; that of a client in memory.
-    async fn keep(
-        &self,
-        started: &Started,
-        token: &Zeroizing<String>,
-        mut answer: Map<String, Value>,
-        scrubber: &mut Scrubber,
-    ) {
-        let secret = &started.secret;
-        if secret.get("access_token").is_some() {
-            let mut next = ToolSecret::default();
-            let mut put = next.put("access_token", token.to_string());
-            if let Some(Value::String(refresh)) = answer.remove("refresh_token") {
-                scrubber.add(&refresh);
-                put = put.and(next.put("refresh_token", refresh));
-            }
-            let kept = match put {
-                Ok(()) => {
-                    tool_credentials::refreshed(&self.ctx, &started.credential, &secret.clone().with(next))
-                        .await
-                }
-                Err(refusal) => Err(refusal.into()),
-            };
-            if let Err(failure) = kept {
-                tracing::error!(credential.id = %started.credential.id, error = %failure,
-                    "a token that a service has replaced could not be kept");
-            }
-            return;
-        }
-        let lasts = answer.get("expires_in").and_then(Value::as_u64).map(Duration::from_secs);
-        let lasts = lasts.map(|lasts| lasts.min(TOKEN_TIME).saturating_sub(TOKEN_EARLY));
-        if let Some(lasts) = lasts.filter(|lasts| !lasts.is_zero()) {
-            let mut tokens = self.tokens();
-            let now = Instant::now();
-            tokens.retain(|(id, _), (_, until)| *until > now && *id != started.credential.id);
-            if tokens.len() < TOKENS {
-                let key = (started.credential.id, started.credential.version);
-                tokens.insert(key, (token.clone(), now + lasts));
-            }
-        }
-    }
-
-    fn tokens(&self) -> MutexGuard<'_, HashMap<(ToolCredentialId, i32), Token>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

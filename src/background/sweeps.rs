@@ -10,12 +10,14 @@ use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
     envelope_logs, envelopes, failures, federation, heartbeats, idempotency, invocations, jobs, keys, leases,
     memory, moments, pairs, pending, people, sessions, suspensions, tasks, tool_credentials, tool_grants,
-    triggers, workers,
+    triggers, vaults, workers,
 };
 use crate::telemetry::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
 const BATCH: i64 = 500;
+/// The same of triggers: each firing is a transaction under the house's lock, which everybody else waits for.
+const TRIGGER_BATCH: i64 = 50;
 
 /// How often the sweeps look whether they are due.
 const BEAT: Duration = Duration::from_millis(250);
@@ -93,7 +95,7 @@ pub enum Sweep {
     ToolGrants,
     /// Calls of tools that nobody saw the end of, and those that were kept for long enough.
     Invocations,
-    /// Secrets that are sealed with an old key.
+    /// Secrets that are sealed with an old key, and vaults, credentials and grants that ended long ago.
     Vaults,
 }
 
@@ -258,7 +260,7 @@ impl Sweep {
             Self::Retries => failures::retry_due(ctx, BATCH).await,
             Self::Memory => memory::expire_due(ctx, BATCH).await,
             Self::TriggerEvents => triggers::hear(ctx).await,
-            Self::Triggers => triggers::pass_time(ctx, BATCH).await,
+            Self::Triggers => triggers::pass_time(ctx, TRIGGER_BATCH).await,
             Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
             Self::Reports => federation::report(ctx, BATCH).await,
             Self::Federation => federation::tidy(ctx, BATCH).await,
@@ -267,7 +269,9 @@ impl Sweep {
                 tool_grants::expire_due(ctx, BATCH).await,
             ),
             Self::Invocations => invocations::tidy(ctx, BATCH * 10).await,
-            Self::Vaults => tool_credentials::seal_anew(ctx, BATCH).await,
+            Self::Vaults => {
+                both(tool_credentials::seal_anew(ctx, BATCH).await, vaults::forget(ctx, BATCH * 10).await)
+            }
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -77,6 +77,10 @@ impl DecisionBody {
 /// What a coordinator says of its decision.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewCoordinatorDecision)]
+#[schema(example = json!({
+    "coordinator_id": "coord_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+    "decision_type": "plan_created", "summary": "Four tasks", "rationale": "Two of them can go on at once", "confidence": 0.85
+}))]
 struct RecordBody {
     /// The appointment, or the agent that is appointed.
     coordinator_id: String,

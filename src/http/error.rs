@@ -220,10 +220,11 @@ impl Family {
         let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/v1/"));
         let mut parts = rest.unwrap_or_default().split('/');
         match (parts.next(), parts.next(), parts.next()) {
-            (Some("jobs" | "workers" | "arcp"), _, _) => Self::Jobs,
             // Credentials of jobs are listed and retried; the others are those in vaults (RFC-0014).
             (Some("credentials"), None, _) if method == Method::GET => Self::Jobs,
-            (Some("credentials"), Some(_), Some("retry")) => Self::Jobs,
+            (Some("jobs" | "workers" | "arcp"), _, _) | (Some("credentials"), Some(_), Some("retry")) => {
+                Self::Jobs
+            }
             _ => Self::House,
         }
     }

@@ -26,6 +26,8 @@ use crate::telemetry::spans::{Answered, Span};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header of W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// What a route is called that there is none of.
+const UNROUTED: &str = "none";
 /// Bytes of a request id that a client may give.
 const REQUEST_ID_BYTES: usize = 64;
 
@@ -130,9 +132,14 @@ fn adorn(response: &mut ServiceResponse<BoxBody>, id: &str) {
     }
 }
 
+/// What the collector is told of a path: where its end is a secret, or may be one that was misspelt, only the pattern.
+fn told_path<'a>(path: &'a str, route: &'a str) -> &'a str {
+    if route == UNROUTED || route.contains("{token}") { route } else { path }
+}
+
 fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: Instant, span: Option<Span>) {
     let route = response.request().match_pattern();
-    let route: Arc<str> = route.map_or_else(|| Arc::from("none"), Arc::from);
+    let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
     let status = response.status().as_u16();
     let method = match response.request().method().as_str() {
         "GET" => "GET",
@@ -161,7 +168,7 @@ fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: 
         );
     }
     if let Some(span) = span {
-        let path = response.request().path();
+        let path = told_path(response.request().path(), &route);
         span.end(&Answered { method, route: &route, path, status, request_id: id });
     }
     let metrics = &doors.ctx.metrics;

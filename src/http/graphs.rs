@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_core::ids::IntentId;
 use entente_core::intents::Intent;
 use entente_core::keys::Dialect;
-use entente_core::limits::PAGE;
+use entente_core::limits::WHOLE_INTENTS;
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -85,7 +85,7 @@ async fn create_child(
 fn cut(query: &Query) -> Result<Cut, Problem> {
     Ok(Cut {
         after: query.parsed("after", "an intent's id", |text| text.parse().ok())?,
-        limit: query.limit(PAGE)?,
+        limit: query.limit(WHOLE_INTENTS)?,
     })
 }
 
@@ -125,7 +125,7 @@ struct ChildList<'a> {
 #[utoipa::path(operation_id = "list_children", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "The parts", body = ChildList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/intents/{intent_id}/children")]
@@ -147,7 +147,7 @@ struct DescendantList<'a> {
 #[utoipa::path(operation_id = "list_descendants", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "What is below", body = DescendantList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more"))),
               (status = 422, description = "`unprocessable`: more than one walk visits; go part by part", body = ProblemBody)))]
@@ -168,7 +168,7 @@ struct AncestorList<'a> {
 #[utoipa::path(operation_id = "list_ancestors", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only above this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "What is above, the nearest first", body = AncestorList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/intents/{intent_id}/ancestors")]
@@ -189,7 +189,7 @@ struct DependencyList<'a> {
 #[utoipa::path(operation_id = "list_dependencies", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "What it waits for", body = DependencyList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/intents/{intent_id}/dependencies")]
@@ -210,7 +210,7 @@ struct DependentList<'a> {
 #[utoipa::path(operation_id = "list_dependents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "What waits for it", body = DependentList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/intents/{intent_id}/dependents")]
@@ -289,7 +289,7 @@ struct ReadyList<'a> {
 #[utoipa::path(operation_id = "list_ready_intents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "The parts", body = ReadyList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/intents/{intent_id}/ready")]
@@ -322,7 +322,7 @@ struct BlockedList<'a> {
 #[utoipa::path(operation_id = "list_blocked_intents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
     responses((status = 200, description = "The parts", body = BlockedList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/intents/{intent_id}/blocked")]

@@ -5,9 +5,9 @@ mod bodies;
 use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
 use entente_core::ids::{IntentId, PortfolioId};
 use entente_core::keys::{Dialect, Scope};
-use entente_core::limits::PORTFOLIO_PAGE;
+use entente_core::limits::{PORTFOLIO_PAGE, WHOLE_INTENTS};
 use entente_core::portfolios::{Aggregate, MembershipRole, PortfolioAsk, PortfolioStatus};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -18,7 +18,7 @@ use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::{Doors, ok};
-use crate::app::portfolios::{self, Filter, MembershipAsk, Page, Summed};
+use crate::app::portfolios::{self, Cursor, Cut, Filter, MembershipAsk, Page, Summed};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config
@@ -94,13 +94,24 @@ fn page(found: &Page, dialect: Dialect) -> Reply {
         let Summed { portfolio, sums }: &Summed = one;
         PortfolioBody::new(portfolio, sums, dialect)
     };
-    let text = serde_json::to_vec(&found.portfolios.iter().map(body).collect::<Vec<_>>());
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
+    paged(&found.portfolios.iter().map(body).collect::<Vec<_>>(), found.next)
+}
+
+fn paged(body: &impl Serialize, next: Option<impl ToString>) -> Reply {
+    let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = HttpResponse::Ok();
-    if let Some(next) = found.next {
+    if let Some(next) = next {
         response.insert_header(("entente-next-cursor", next.to_string()));
     }
     Ok(response.content_type("application/json").body(text))
+}
+
+/// Which of a portfolio's intents to show.
+fn cut(query: &Query) -> Result<Cut, Problem> {
+    Ok(Cut {
+        after: query.parsed("after", "the cursor of a page before", Cursor::parse)?,
+        limit: query.limit(WHOLE_INTENTS)?,
+    })
 }
 
 /// List portfolios
@@ -136,24 +147,33 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
 
 /// Get a portfolio
 ///
-/// With its intents and what they come to, as far as the caller can read them.
+/// With its intents and what they come to, as far as the caller can read them; page by page where it has many. The sums are of
+/// all of them.
 #[utoipa::path(operation_id = "get_portfolio", tag = "portfolios",
-    params(("portfolio_id" = String, Path, description = "The portfolio")),
-    responses((status = 200, description = "The portfolio", body = FullPortfolio)))]
+    params(("portfolio_id" = String, Path, description = "The portfolio"),
+           ("after" = Option<String>, Query, description = "Only intents after this place: `Entente-Next-Cursor` of the page before"),
+           ("limit" = Option<u32>, Query, description = "At most this many intents, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "The portfolio", body = FullPortfolio,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/portfolios/{portfolio_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?).await?;
-    ok(&FullPortfolio::new(&found, asker.dialect))
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
+    paged(&FullPortfolio::new(&found, asker.dialect), found.next)
 }
 
 /// List what is in a portfolio
+///
+/// Page by page where it has many. The sums are of all of it.
 #[utoipa::path(operation_id = "list_portfolio_intents", tag = "portfolios",
-    params(("portfolio_id" = String, Path, description = "The portfolio")),
-    responses((status = 200, description = "Its intents", body = PortfolioIntents)))]
+    params(("portfolio_id" = String, Path, description = "The portfolio"),
+           ("after" = Option<String>, Query, description = "Only intents after this place: `Entente-Next-Cursor` of the page before"),
+           ("limit" = Option<u32>, Query, description = "At most this many intents, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "Its intents", body = PortfolioIntents,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
 #[get("/portfolios/{portfolio_id}/intents")]
-async fn intents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?).await?;
-    ok(&PortfolioIntents::new(&found, asker.dialect))
+async fn intents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
+    paged(&PortfolioIntents::new(&found, asker.dialect), found.next)
 }
 
 /// A new status of a portfolio.

@@ -209,6 +209,7 @@ async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>)
 /// What is to become of a credential; what is left out stays.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = ToolCredentialChange, example = json!({ "secret": "sk-…" }))]
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 struct ChangeBody {
     /// What it is called.
     label: Option<String>,
@@ -231,6 +232,7 @@ struct ChangeBody {
 }
 
 /// Tells null from nothing.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 fn said<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Option<GivenTime>>, D::Error> {
     Option::deserialize(member).map(Some)
 }

@@ -194,7 +194,7 @@ fn page(query: &Query) -> Result<Page, Problem> {
 
 /// List the grants of an agent
 ///
-/// All of them for the agent itself and for admins; for others those of their own vaults. The oldest first, 1,000 at the most:
+/// All of them for the agent itself and for admins; for others those of their own vaults. The newest first, 1,000 at the most:
 /// `after` with the last one's id gets the next.
 #[utoipa::path(operation_id = "list_agent_grants", tag = "tools",
     params(("agent_id" = String, Path, description = "The agent"),
@@ -209,7 +209,7 @@ async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
 
 /// List the grants of a credential
 ///
-/// For the vault's owner, and for admins. The oldest first, 1,000 at the most: `after` with the last one's id gets the next.
+/// For the vault's owner, and for admins. The newest first, 1,000 at the most: `after` with the last one's id gets the next.
 #[utoipa::path(operation_id = "list_credential_grants", tag = "tools",
     params(("tool_credential_id" = String, Path, description = "The credential"),
            ("after" = Option<ToolGrantId>, Query, description = "The last grant of the previous page"),

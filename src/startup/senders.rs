@@ -12,7 +12,7 @@ use crate::background::egress::{Egress, Names};
 use crate::background::federate::Carrier;
 use crate::shutdown::Tasks;
 
-/// The courier, with a pool and so many hands of its own, and the carrier; each with a client of its own.
+/// The courier, with so many hands, and the carrier; each with a client of its own, both with a pool that no writer waits for.
 pub(super) fn senders(
     ctx: &Ctx,
     webhooks: &PgPool,
@@ -22,7 +22,7 @@ pub(super) fn senders(
     tasks: &Tasks,
 ) -> Result<(Arc<Courier>, Arc<Carrier>), StartError> {
     let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(names)).map_err(StartError::Egress);
-    let couriers = Ctx { pool: webhooks.clone(), ..ctx.clone() };
-    let courier = Courier::new(couriers, egress()?, node, hands, tasks.draining().clone());
-    Ok((Arc::new(courier), Arc::new(Carrier::new(ctx.clone(), egress()?))))
+    let sending = Ctx { pool: webhooks.clone(), ..ctx.clone() };
+    let courier = Courier::new(sending.clone(), egress()?, node, hands, tasks.draining().clone());
+    Ok((Arc::new(courier), Arc::new(Carrier::new(sending, egress()?))))
 }

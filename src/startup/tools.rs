@@ -2,19 +2,36 @@
 
 use std::sync::Arc;
 
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+
+use super::StartError;
 use crate::app::Ctx;
 use crate::app::invocations::Desk;
 use crate::background::calling::Calling;
 use crate::background::egress::{Egress, Names};
+use crate::db;
 use crate::shutdown::Tasks;
 
-/// Starts who calls tools, on the runtime that the server is started on; the desk where calls are handed in.
+/// Connections of those who call tools: a call waits for its vault with one in its hand, and no writer is to wait for that.
+const TOOL_CONNECTIONS: u32 = 6;
+
+/// Starts who calls tools, on the runtime that the server is started on; the desk where calls are handed in, and the pool that
+/// is theirs alone.
 ///
 /// # Errors
 /// The client that calls cannot be set up.
-pub(super) fn start(ctx: &Ctx, names: Arc<dyn Names>, tasks: &Tasks) -> Result<Desk, String> {
+pub(super) fn start(
+    ctx: &Ctx,
+    database: PgConnectOptions,
+    names: &Arc<dyn Names>,
+    tasks: &Tasks,
+) -> Result<(Desk, PgPool), StartError> {
     let (desk, orders) = Desk::new();
-    let egress = Egress::to_tools(&ctx.settings.vaults.allowed, names)?;
-    tasks.spawn("tool calls", Calling::new(ctx.clone(), egress, tasks).drive(orders, tasks.clone()));
-    Ok(desk)
+    let egress =
+        Egress::to_tools(&ctx.settings.vaults.allowed, Arc::clone(names)).map_err(StartError::Egress)?;
+    let pool = db::pool(database, TOOL_CONNECTIONS, tasks.draining());
+    let ctx = Ctx { pool: pool.clone(), ..ctx.clone() };
+    tasks.spawn("tool calls", Calling::new(ctx, egress, tasks).drive(orders, tasks.clone()));
+    Ok((desk, pool))
 }

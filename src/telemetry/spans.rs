@@ -54,7 +54,7 @@ pub struct Answered<'a> {
     pub method: &'static str,
     /// Its route's pattern.
     pub route: &'a str,
-    /// Its path.
+    /// Its path, without what is secret in it.
     pub path: &'a str,
     /// The answer's status.
     pub status: u16,

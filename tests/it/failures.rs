@@ -258,6 +258,28 @@ async fn the_end_of_the_intent_is_the_end_of_its_retries() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_policy_without_retries_calls_off_those_that_wait() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    for (rules, told) in [
+        (json!({ "strategy": "none" }), 0),
+        (json!({ "max_retries": 0 }), 0),
+        (json!({ "max_retries": 1 }), 1),
+    ] {
+        let intent = talk(&ada, json!({})).await.0;
+        assign(&ada, &intent, "agent.ada").await;
+        policy(&ada, &intent, json!({ "jitter": false })).await;
+        fail(&ada, &intent, json!({})).await;
+        policy(&ada, &intent, rules).await;
+        world.pass(60).await;
+        assert_eq!(retries(&ada, &intent).await.len(), told);
+        let listed = ada.get(&format!("/intents/{intent}/failures")).await.ok();
+        assert_eq!(listed[0]["resolved_at"], json!(null), "nothing is settled by it");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_servers_one_tells() {
     let world = World::start().await;
     let other = World::on(Setup::default(), world.database.clone()).await;

@@ -1,6 +1,8 @@
 //! Governance policies (RFC-0013): who sets them, that they hold for every piece of work through every door, and what the log
 //! tells of those who were refused. Approvals are `permits.rs`.
 
+mod whole;
+
 use crate::harness::{Client, Reply, Setup, Value, World, ids, json, talk};
 use crate::jobs::Hand;
 use crate::mcp::{ERAS, Mcp};

@@ -161,6 +161,15 @@ async fn what_may_not_be_read_is_left_out_with_all_behind_it() {
     assert_eq!(listed(&bob, &root, "ready").await, [""; 0]);
     depend(&bob, &root, &hidden).await.refused(404, "not_found");
     bob.get(&format!("/intents/{hidden}/dependents")).await.refused(403, "access_closed");
+    // Of what it waits for no more is told, also not that it was abandoned.
+    moved(&ada, &hidden, "abandoned").await;
+    for (who, lost) in [(&ada, true), (&bob, false)] {
+        let why = who.get(&format!("/intents/{root}/blocked")).await.ok()["blocked"][0].clone();
+        let (waits_for, gone) =
+            if lost { (json!([]), json!([hidden])) } else { (json!([hidden]), json!([])) };
+        assert_eq!((&why["waits_for"], &why["lost"]), (&waits_for, &gone));
+    }
+    moved(&ada, &hidden, "active").await;
     // Who is let in sees it, until the instant that ends.
     let until =
         json!({ "principal_id": "agent.bob", "permission": "read", "expires_at": "2026-11-21T08:01:00Z" });

@@ -292,7 +292,8 @@ fn schemas() -> BTreeMap<String, Vec<String>> {
             // Up to the declaration; what stands between is attributes.
             let declared =
                 ["struct ", "enum "].iter().filter_map(|word| Some((rest.find(word)?, word.len())));
-            let (at, word) = declared.min().unwrap();
+            // In a macro that makes the declaration there is none; its name is said.
+            let (at, word) = declared.min().unwrap_or((rest.len(), 0));
             let said =
                 rest[..at].split("#[schema(as = ").nth(1).map(|name| name.split([')', ',']).next().unwrap());
             let own = rest[at + word..].split([' ', '<', '(', ';']).next().unwrap();

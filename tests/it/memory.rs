@@ -109,6 +109,20 @@ async fn an_entry_has_all_its_members_and_changes_under_its_version() {
     assert_eq!(stale.refused(409, "version_conflict")["current_version"], 2);
     // What changes nothing makes no version.
     assert_eq!(ada.seen(&json!(2)).patch(&at(&made), json!({ "pinned": true })).await.is(200), changed);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_was_before_and_what_became_of_it_is_kept() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let more = json!({
+        "value": { "billions": 4.2 }, "memory_type": "semantic", "tags": ["market", "eu"], "ttl": "P7D", "pinned": true,
+        "priority": "high", "sensitivity": "internal",
+    });
+    let made = keep(&ada, "market/size", more).await;
+    world.clock.advance(60);
+    ada.seen(&json!(1)).patch(&at(&made), json!({ "value": { "billions": 5 }, "ttl": null })).await.is(200);
     // What it was before.
     let versions = ada.get(&format!("{}/versions", at(&made))).await.is(200);
     assert_eq!((&versions[0]["version"], &versions[0]["value"]), (&json!(2), &json!({ "billions": 5 })));
@@ -287,6 +301,17 @@ async fn what_is_known_is_set_right_by_whoever_may_write_there() {
     assert_eq!(told(&ada, &home).await.last().unwrap().1["version"], 2);
     assert_eq!(changes(&ada, "agent.ada").await.len(), 2, "it is in the owner's list of changes");
     carl.delete(&at(&known)).await.refused(403, "forbidden");
+    // How long and for whom it is kept is its agent's to say: else it could be made to end, or be hidden.
+    for more in [
+        json!({ "ttl": "1" }),
+        json!({ "expires_at": "2026-11-21T08:00:01Z" }),
+        json!({ "expires_at": null }),
+        json!({ "sensitivity": "restricted" }),
+        json!({ "pinned": true }),
+        json!({ "priority": "low", "value": { "is": "Paris" } }),
+    ] {
+        carl.seen(&json!(2)).patch(&at(&known), more).await.refused(403, "forbidden");
+    }
     // Access that is taken takes that too.
     let acl = closed_but_for("agent.carl", "read");
     ada.put(&format!("/intents/{home}/acl"), acl).await.ok();

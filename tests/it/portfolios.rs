@@ -1,7 +1,8 @@
 //! Portfolios (RFC-0004): whose they are, what is in them and what that comes to; their streams and webhooks are
-//! `portfolios/following.rs`.
+//! `portfolios/following.rs`, their pages `portfolios/paging.rs`.
 
 mod following;
+mod paging;
 
 use crate::graphs::{intent, moved, shut};
 use crate::harness::{Client, Value, World, ids, json};

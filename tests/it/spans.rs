@@ -108,6 +108,23 @@ async fn a_request_is_a_span_of_its_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_span_has_a_secret_of_a_url() {
+    let (address, heard, collector) = collector();
+    let world = world(&address, "1").await;
+    let ada = world.agent("agent.ada").await;
+    let id = "trigger_01J9ZK4T6Q8R2V5X7Y9B1C3D5F";
+    for path in [format!("/hooks/{id}/sesame-open"), format!("/hooks/{id}/sesame-open/more")] {
+        ada.post(&path, json!({})).await;
+        ada.get(&path).await;
+    }
+    world.end().await;
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!(heard.len(), 4);
+    assert!(!format!("{heard:?}").contains("sesame-open"), "{heard:?}");
+    collector.stop(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_began_a_trace_decides_whether_it_is_measured() {
     let (address, heard, collector) = collector();
     let world = world(&address, "0").await;

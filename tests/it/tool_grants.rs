@@ -1,5 +1,7 @@
 //! Grants (RFC-0014): who may give them, who sees them, how they are passed on, and how they end.
 
+use sqlx::AssertSqlSafe;
+
 use crate::harness::{Client, Value, World, json};
 use crate::vaults::{SECRET, credential, id, logged, vault};
 
@@ -56,7 +58,28 @@ async fn the_owner_gives_and_the_grantee_sees_its_own() {
         let ask = json!({ "credential_id": put["id"], "agent_id": "agent.eve" });
         giver.post("/grants", ask).await.refused(404, "not_found");
     }
-    // Nor does an admin; and nobody gives in another's name.
+    let list = format!("/credentials/{}/grants", id(&put));
+    assert_eq!(ada.get(&list).await.is(200), json!([made]));
+    bob.get(&list).await.refused(404, "not_found");
+    // Over is over from the instant on.
+    world.clock.advance(3_600);
+    assert_eq!(status(&bob, &made).await, "expired");
+    world.sweep().await;
+    world.sweep().await;
+    assert_eq!(status(&bob, &made).await, "expired");
+    ada.patch(&path, json!({ "status": "suspended" })).await.refused(409, "invalid_transition");
+    let kinds = logged(&world).await;
+    assert_eq!(kinds[2..], ["grant.created", "grant.expired"]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_given_is_refused() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let more = json!({ "secret": SECRET, "scopes_available": ["read", "write"] });
+    let put = credential(&ada, &vault(&ada).await, more).await;
+    // An admin gives nothing of others'; and nobody gives in another's name.
     let ask = json!({ "credential_id": put["id"], "agent_id": "agent.eve" });
     world.admin().await.acting_as("agent.root").post("/grants", ask.clone()).await.refused(403, "forbidden");
     let mut ask = ask;
@@ -75,18 +98,70 @@ async fn the_owner_gives_and_the_grantee_sees_its_own() {
         ask.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
         assert_eq!(ada.post("/grants", ask).await.status, 422, "{wrong}");
     }
-    let list = format!("/credentials/{}/grants", id(&put));
-    assert_eq!(ada.get(&list).await.is(200), json!([made]));
-    bob.get(&list).await.refused(404, "not_found");
-    // Over is over from the instant on.
+    assert_eq!(ada.get(&format!("/credentials/{}/grants", id(&put))).await.is(200), json!([]));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_over_is_not_passed_on() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let put = credential(&ada, &vault(&ada).await, json!({})).await;
+    let more = json!({ "delegatable": true, "expires_at": "2026-11-21T09:00:00Z" });
+    let (first, second) =
+        (grant(&ada, &put, "agent.bob", more.clone()).await, grant(&ada, &put, "agent.bob", more).await);
+    let on = |parent: &Value| json!({ "credential_id": put["id"], "agent_id": "agent.eve", "delegated_from": parent["id"] });
+    let child = bob.once("k").post("/grants", on(&first)).await.is(200);
+    let path = format!("/grants/{}", id(&first));
+    ada.patch(&path, json!({ "status": "suspended" })).await.is(200);
+    bob.post("/grants", on(&first)).await.refused(403, "forbidden");
+    ada.delete(&path).await.is(200);
+    bob.post("/grants", on(&first)).await.refused(403, "forbidden");
+    // Who asks once more is told of the one that was made.
+    let again = bob.once("k").post("/grants", on(&first)).await.is(200);
+    assert_eq!((&again["id"], &again["status"]), (&child["id"], &json!("revoked")));
     world.clock.advance(3_600);
-    assert_eq!(status(&bob, &made).await, "expired");
+    bob.post("/grants", on(&second)).await.refused(403, "forbidden");
+    let listed = world.agent("agent.eve").await.get("/agents/agent.eve/grants").await.is(200);
+    assert_eq!(listed, json!([again]));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_long_ago_is_forgotten() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let home = vault(&ada).await;
+    let (one, two) = (credential(&ada, &home, json!({})).await, credential(&ada, &home, json!({})).await);
+    let stays = grant(&ada, &one, "agent.bob", json!({})).await;
+    let more = json!({ "delegatable": true, "expires_at": "2026-11-21T09:00:00Z" });
+    let ends = grant(&ada, &one, "agent.bob", more).await;
+    let on = json!({ "delegated_from": ends["id"] });
+    let below = grant(&bob, &one, "agent.bob", on).await;
+    let taken = grant(&ada, &one, "agent.bob", json!({})).await;
+    ada.delete(&format!("/grants/{}", id(&taken))).await.is(200);
+    let gone = grant(&ada, &two, "agent.bob", json!({})).await;
+    ada.patch(&format!("/credentials/{}", id(&two)), json!({ "status": "revoked" })).await.is(200);
+    let other = vault(&ada).await;
+    credential(&ada, &other, json!({})).await;
+    ada.delete(&format!("/vaults/{other}")).await.is(204);
+    let day = 86_400;
+    world.clock.advance(29 * day);
     world.sweep().await;
+    let listed = bob.get("/agents/agent.bob/grants").await.is(200);
+    assert_eq!(listed.as_array().unwrap().len(), 5, "for a month they are there to be looked at");
+    assert_eq!(status(&bob, &ends).await, "expired");
+    world.clock.advance(2 * day);
     world.sweep().await;
-    assert_eq!(status(&bob, &made).await, "expired");
-    ada.patch(&path, json!({ "status": "suspended" })).await.refused(409, "invalid_transition");
-    let kinds = logged(&world).await;
-    assert_eq!(kinds[2..], ["grant.created", "grant.expired"]);
+    assert_eq!(bob.get("/agents/agent.bob/grants").await.is(200), json!([stays]));
+    for over in [&ends, &below, &taken, &gone] {
+        bob.get(&format!("/grants/{}", id(over))).await.refused(404, "not_found");
+    }
+    for (table, left) in [("tool_grants", 1), ("tool_credentials", 1), ("vaults", 1)] {
+        let count = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        let count: i64 = sqlx::query_scalar(count).fetch_one(&world.ctx().pool).await.unwrap();
+        assert_eq!(count, left, "{table}");
+    }
     world.end().await;
 }
 
@@ -100,6 +175,8 @@ async fn lists_of_grants_have_pages() {
         made.push(grant(&ada, &put, "agent.bob", json!({})).await);
         world.clock.advance(1);
     }
+    // The newest first: who reads one page has those that are in force.
+    made.reverse();
     for list in ["/agents/agent.bob/grants".to_owned(), format!("/credentials/{}/grants", id(&put))] {
         assert_eq!(ada.get(&format!("{list}?limit=2")).await.is(200), json!(made[..2]));
         let rest = ada.get(&format!("{list}?limit=2&after={}", id(&made[1]))).await.is(200);

@@ -231,6 +231,7 @@ async fn only_ones_own_are_there() {
     let off = admin.seen(&json!(1)).patch(&one, json!({ "enabled": false })).await.ok();
     assert_eq!((&off["enabled"], &off["created_by"]), (&json!(false), &json!("agent.ada")));
     ada.send("POST", &format!("{one}/fire"), None).await.refused(409, "invalid_transition");
+    admin.delete(&one).await.refused(403, "forbidden");
     let gone = ada.delete(&one).await.ok();
     assert_eq!((&gone["status"], &gone["trigger_id"]), (&json!("deleted"), &made["trigger_id"]));
     ada.get(&one).await.refused(404, "not_found");

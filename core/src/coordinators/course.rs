@@ -35,16 +35,21 @@ impl Coordinator {
         !self.status.is_over() && self.status != CoordinatorStatus::Paused
     }
 
+    /// Whether its silence has it given up: also while it rests because it decided nothing, for it may have died of that.
+    fn is_missed(&self) -> bool {
+        self.must_beat() || (!self.status.is_over() && self.stalled_at.is_some())
+    }
+
     /// When it is over by itself, if nothing is heard of it; `None` while it rests and has no end.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let silence = self.must_beat().then(|| self.silent_for(GIVEN_UP));
+        let silence = self.is_missed().then(|| self.silent_for(GIVEN_UP));
         [silence, self.until].into_iter().flatten().min()
     }
 
     /// When it will be over by its silence or its own end, and how.
     fn end_due(&self) -> Option<(Timestamp, CoordinatorStatus)> {
-        let silence = self.must_beat().then(|| (self.silent_for(GIVEN_UP), CoordinatorStatus::FailedOver));
+        let silence = self.is_missed().then(|| (self.silent_for(GIVEN_UP), CoordinatorStatus::FailedOver));
         let own = self.until.map(|until| (until, CoordinatorStatus::Completed));
         [own, silence].into_iter().flatten().min_by_key(|(at, _)| *at)
     }

@@ -43,7 +43,7 @@ impl TaskRoom {
     }
 }
 
-/// An entry of the same agent and namespace that may go.
+/// An entry of the same agent that may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its id.
@@ -52,9 +52,9 @@ pub struct Candidate {
     pub intent_id: Option<IntentId>,
     /// Its bytes.
     pub bytes: i64,
-    /// Whether it is in force, and so counts in its namespace.
-    pub in_force: bool,
-    /// Whether it is for the task that the new one is for.
+    /// Whether it is in force in the namespace of the new one, and so counts there.
+    pub in_namespace: bool,
+    /// Whether it is in force for the task that the new one is for, in whichever namespace.
     pub of_task: bool,
 }
 
@@ -79,18 +79,17 @@ pub fn make<'a>(
     let mut task_size = within(task.bytes, used.task_bytes, bytes);
     let mut gone = Vec::new();
     for one in candidates {
-        let of_task = one.in_force && one.of_task;
         let helps = all > 0
             || size > 0
-            || (namespace > 0 && one.in_force)
-            || ((for_task > 0 || task_size > 0) && of_task);
+            || (namespace > 0 && one.in_namespace)
+            || ((for_task > 0 || task_size > 0) && one.of_task);
         if !helps {
             continue;
         }
         all -= 1;
         size -= one.bytes;
-        namespace -= i64::from(one.in_force);
-        if of_task {
+        namespace -= i64::from(one.in_namespace);
+        if one.of_task {
             for_task -= 1;
             task_size -= one.bytes;
         }

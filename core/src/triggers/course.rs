@@ -2,7 +2,7 @@
 
 use super::{Cause, Deduplication, DisabledReason, SkipReason, Trigger};
 use crate::clock::{Timestamp, plus_seconds};
-use crate::limits::{TRIGGER_FAILURES, TRIGGER_FIRINGS_PER_MINUTE};
+use crate::limits::{TRIGGER_FAILURES, TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE, TRIGGER_FIRINGS_PER_MINUTE};
 
 /// What a trigger's firing is judged by, besides the trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,5 +86,11 @@ impl Trigger {
     #[must_use]
     pub fn room(recent: i64) -> usize {
         usize::try_from(i64::from(TRIGGER_FIRINGS_PER_MINUTE) - recent).unwrap_or(0)
+    }
+
+    /// The same of all triggers of a principal together.
+    #[must_use]
+    pub fn room_of_principal(recent: i64) -> usize {
+        usize::try_from(i64::from(TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE) - recent).unwrap_or(0)
     }
 }

@@ -109,27 +109,49 @@ impl Cron {
     /// The first time that is due after `after`.
     #[must_use]
     pub fn next_after(&self, zone: Tz, after: Timestamp) -> Option<Timestamp> {
+        self.after(zone, after).next()
+    }
+
+    /// All times that are due after `after`, one after the other: what takes many of them looks at each day once.
+    #[must_use]
+    pub fn after(&self, zone: Tz, after: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         if self.pace {
-            return self.pace_after(zone, after);
+            let next = move |at: &Timestamp| self.pace_after(zone, *at);
+            return Box::new(std::iter::successors(self.pace_after(zone, after), next));
         }
         // The day before: what is missing there may be due today.
-        let first = after.with_timezone(&zone).date_naive().checked_sub_days(Days::new(1))?;
-        let days = first.iter_days().take(HORIZON_DAYS).filter(|day| self.on(*day));
-        let times = days.flat_map(|day| self.times(day));
-        times.filter_map(|local| instant(zone, local)).find(|at| *at > after)
+        let first = after.with_timezone(&zone).date_naive().checked_sub_days(Days::new(1));
+        let days = first.into_iter().flat_map(|day| day.iter_days().take(HORIZON_DAYS));
+        let times = days.filter(|day| self.on(*day)).flat_map(|day| self.times(day));
+        let mut last = after;
+        Box::new(times.filter_map(move |local| {
+            last = instant(zone, local).filter(|at| *at > last)?;
+            Some(last)
+        }))
     }
 
     /// The last time that was due at or before `until`.
     #[must_use]
     pub fn latest(&self, zone: Tz, until: Timestamp) -> Option<Timestamp> {
+        self.until(zone, until).next()
+    }
+
+    /// All times that were due at or before `until`, the latest first.
+    #[must_use]
+    pub fn until(&self, zone: Tz, until: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         if self.pace {
-            return self.pace_until(zone, until);
+            let before = move |at: &Timestamp| self.pace_until(zone, *at - TimeDelta::minutes(1));
+            return Box::new(std::iter::successors(self.pace_until(zone, until), before));
         }
-        let last = until.with_timezone(&zone).date_naive().checked_add_days(Days::new(1))?;
-        let days = std::iter::successors(Some(last), |day| day.pred_opt());
-        let days = days.take(HORIZON_DAYS).filter(|day| self.on(*day));
-        let times = days.flat_map(|day| self.times(day).rev().collect::<Vec<_>>());
-        times.filter_map(|local| instant(zone, local)).find(|at| *at <= until)
+        let last = until.with_timezone(&zone).date_naive().checked_add_days(Days::new(1));
+        let days = std::iter::successors(last, NaiveDate::pred_opt).take(HORIZON_DAYS);
+        let times =
+            days.filter(|day| self.on(*day)).flat_map(|day| self.times(day).rev().collect::<Vec<_>>());
+        let mut first = until + TimeDelta::microseconds(1);
+        Box::new(times.filter_map(move |local| {
+            first = instant(zone, local).filter(|at| *at < first)?;
+            Some(first)
+        }))
     }
 
     fn pace_after(&self, zone: Tz, after: Timestamp) -> Option<Timestamp> {

@@ -10,9 +10,12 @@ use crate::refusal::{Code, Refusal};
 /// Members of a filter, nested ones included: each is compared with each event of the type.
 const MEMBERS: usize = 50;
 
+/// A name, the type that is meant, and a member that its payload has to have with its value.
+type Name = (&'static str, &'static str, Option<(&'static str, &'static str)>);
+
 /// The RFC's and the vendor's names of events (RFC-0017 §3.2), the type that is recorded for them here, and what its
 /// payload has to have besides.
-const NAMES: [(&str, &str, Option<(&str, &str)>); 14] = [
+const NAMES: [Name; 14] = [
     ("intent.created", "intent_created", None),
     ("intent.state_changed", "status_changed", None),
     ("intent.resolved", "status_changed", Some(("status", "completed"))),

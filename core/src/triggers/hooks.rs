@@ -83,12 +83,13 @@ pub fn told(verify: Verify, secret: &Secret) -> String {
 #[must_use]
 pub fn token(secret: &Secret) -> String {
     let text = format!("trigger token\0{}", secret.reveal());
-    sha256(text).iter().fold(String::new(), |token, byte| token + &format!("{byte:02x}"))
+    crate::canonical::hex(&sha256(text))
 }
 
 /// Whether the sender knows the secret, and is not somebody who heard it a while ago; `None` when not. Then the delivery's
 /// own id, if it has one: who comes with the same again gets the same answer.
 #[must_use]
+#[expect(clippy::option_option, reason = "not let in, let in without an id, and with one, are three things")]
 pub fn admitted(verify: Verify, secret: &Secret, knock: Knock<'_>) -> Option<Option<String>> {
     let named = |name: &str| {
         let id = (knock.header)(name)?;

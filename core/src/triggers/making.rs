@@ -123,6 +123,7 @@ impl IntentTemplate {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
 fn unlawful(why: Unfilled) -> Refusal {
     Refusal::field(Code::Unprocessable, "intent_template", "unknown", format!("`intent_template` {}.", why.0))
 }

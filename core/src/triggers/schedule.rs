@@ -122,34 +122,46 @@ impl Schedule {
     /// The first time that is due after `after`.
     #[must_use]
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        self.after(after).next()
+    }
+
+    /// All times that are due after `after`, one after the other.
+    fn after(&self, after: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         let just_before = |start: Timestamp| start - TimeDelta::microseconds(1);
         let after = self.starts_at.map_or(after, |start| after.max(just_before(start)));
-        let next = match &self.timing {
-            Timing::Cron(cron, zone) => cron.next_after(*zone, after),
+        let times: Box<dyn Iterator<Item = Timestamp>> = match &self.timing {
+            Timing::Cron(cron, zone) => cron.after(*zone, after),
             Timing::Every(seconds, origin) => {
-                let passed = (after - *origin).num_microseconds()?.div_euclid(seconds * 1_000_000);
-                every(*origin, *seconds, (passed + 1).max(i64::from(self.starts_at.is_none())))
+                let passed = intervals(*origin, *seconds, after);
+                let first = passed.map(|passed| (passed + 1).max(i64::from(self.starts_at.is_none())));
+                let times = first.into_iter().flat_map(|first| first..);
+                Box::new(times.map_while(|times| every(*origin, *seconds, times)))
             }
-            Timing::Once(at) => Some(*at).filter(|at| *at > after),
+            Timing::Once(at) => Box::new(Some(*at).filter(|at| *at > after).into_iter()),
         };
-        next.filter(|next| self.ends_at.is_none_or(|end| *next <= end))
+        Box::new(times.take_while(|next| self.ends_at.is_none_or(|end| *next <= end)))
     }
 
     /// The last time that was due at or before `until`.
     #[must_use]
     pub fn latest(&self, until: Timestamp) -> Option<Timestamp> {
+        self.until(until).next()
+    }
+
+    /// All times that were due at or before `until`, the latest first.
+    fn until(&self, until: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         let until = self.ends_at.map_or(until, |end| until.min(end));
-        let latest = match &self.timing {
-            Timing::Cron(cron, zone) => cron.latest(*zone, until),
+        let times: Box<dyn Iterator<Item = Timestamp>> = match &self.timing {
+            Timing::Cron(cron, zone) => cron.until(*zone, until),
             Timing::Every(seconds, origin) => {
-                let passed = (until - *origin).num_microseconds()?.div_euclid(seconds * 1_000_000);
-                (passed >= i64::from(self.starts_at.is_none()))
-                    .then(|| every(*origin, *seconds, passed))
-                    .flatten()
+                let first = i64::from(self.starts_at.is_none());
+                let last = intervals(*origin, *seconds, until).filter(|passed| *passed >= first);
+                let times = last.into_iter().flat_map(move |last| (first..=last).rev());
+                Box::new(times.map_while(|times| every(*origin, *seconds, times)))
             }
-            Timing::Once(at) => Some(*at).filter(|at| *at <= until),
+            Timing::Once(at) => Box::new(Some(*at).filter(|at| *at <= until).into_iter()),
         };
-        latest.filter(|latest| self.starts_at.is_none_or(|start| *latest >= start))
+        Box::new(times.take_while(|latest| self.starts_at.is_none_or(|start| *latest >= start)))
     }
 
     /// What is to be done now, when it has been due since `due`: one step of it. What is left is due again at once.
@@ -161,11 +173,7 @@ impl Schedule {
                 if due >= still { Some(due) } else { self.next_after(still).filter(|next| *next <= now) }
             }
             Missed::Latest => self.latest(now),
-            Missed::All => {
-                let before = |at: &Timestamp| self.latest(*at - TimeDelta::microseconds(1));
-                let missed = std::iter::successors(self.latest(now), before);
-                missed.take_while(|at| *at >= due).take(CATCH_UP).last()
-            }
+            Missed::All => self.until(now).take_while(|at| *at >= due).take(CATCH_UP).last(),
         };
         // A schedule that was changed may have nothing of what it was due for.
         let fire = fire.filter(|at| *at >= due);
@@ -179,11 +187,15 @@ impl Schedule {
 
     /// How many times are due from `from` on, before `end` or at it.
     fn count(&self, from: Timestamp, end: Timestamp, inclusive: bool) -> u32 {
-        let first = self.next_after(from - TimeDelta::microseconds(1));
-        let times = std::iter::successors(first, |at| self.next_after(*at));
+        let times = self.after(from - TimeDelta::microseconds(1));
         let within = times.take_while(|at| if inclusive { *at <= end } else { *at < end });
         u32::try_from(within.take(COUNTED as usize).count()).unwrap_or(COUNTED)
     }
+}
+
+/// How many whole intervals lie between two moments; below zero when the second is the earlier one.
+fn intervals(origin: Timestamp, seconds: i64, at: Timestamp) -> Option<i64> {
+    Some((at - origin).num_microseconds()?.div_euclid(seconds * 1_000_000))
 }
 
 /// The moment so many intervals after another.

@@ -21,10 +21,6 @@ use uuid::Uuid;
 
 use crate::any::{self, Dice, EXACT, at};
 
-/// The types of the events that make a new version.
-const CHANGES: [&str; 4] =
-    ["state_patched", "status_changed", "governance.policy_set", "governance.policy_removed"];
-
 fn ask() -> IntentAsk {
     IntentAsk {
         title: "Research Q1".to_owned(),

@@ -141,11 +141,11 @@ fn a_change_says_what_stays_and_what_goes() {
 
 fn candidate() -> impl Strategy<Value = Candidate> {
     (any::<u128>(), 1..200_000_i64, any::<bool>(), any::<bool>()).prop_map(
-        |(id, bytes, in_force, of_task)| Candidate {
+        |(id, bytes, in_namespace, of_task)| Candidate {
             id: MemoryId::from(Uuid::from_u128(id)),
             intent_id: None,
             bytes,
-            in_force,
+            in_namespace,
             of_task,
         },
     )
@@ -185,10 +185,10 @@ proptest! {
         let count = |which: &dyn Fn(&&&Candidate) -> bool| i64::try_from(gone.iter().filter(which).count()).unwrap();
         let size = |which: &dyn Fn(&&&Candidate) -> bool| gone.iter().filter(which).map(|one| one.bytes).sum::<i64>();
         let all = |_: &&&Candidate| true;
-        let of_task = |one: &&&Candidate| one.of_task && one.in_force;
+        let of_task = |one: &&&Candidate| one.of_task;
         prop_assert!(used.entries + 1 - count(&all) <= MEMORY_ENTRIES);
         prop_assert!(used.bytes + more - size(&all) <= MEMORY_BYTES);
-        prop_assert!(used.in_namespace + 1 - count(&|one| one.in_force) <= MEMORY_NAMESPACE_ENTRIES);
+        prop_assert!(used.in_namespace + 1 - count(&|one| one.in_namespace) <= MEMORY_NAMESPACE_ENTRIES);
         prop_assert!(policy.entries.is_none_or(|most| used.for_task + 1 - count(&of_task) <= most));
         prop_assert!(policy.bytes.is_none_or(|most| used.task_bytes + more - size(&of_task) <= most));
         // One less, the last, and there would be no room.

@@ -70,6 +70,41 @@ fn constraints_are_read_strictly_and_kept_to() {
 }
 
 #[test]
+fn what_is_denied_is_denied_however_it_is_written() {
+    let said = json!({ "denied_parameters": {
+        "table": "secrets*", "n": 100, "all": true, "ids": [7, "x*", null], "never": null, "text": "1.5",
+    } });
+    let limits = Constraints::read(said).unwrap();
+    let permits = |said: &Value| limits.permit(said.as_object().unwrap(), None).is_ok();
+    for denied in [
+        json!({ "table": "secrets_of_ada" }),
+        json!({ "table": ["secrets"] }),
+        json!({ "table": ["open", ["secrets"]] }),
+        json!({ "n": 100 }),
+        json!({ "n": 100.0 }),
+        json!({ "n": "100" }),
+        json!({ "n": "1e2" }),
+        json!({ "n": [1, "100.0"] }),
+        json!({ "all": "true" }),
+        json!({ "ids": [1, 7] }),
+        json!({ "ids": "7" }),
+        json!({ "ids": ["xy"] }),
+        json!({ "ids": null }),
+        json!({ "never": null }),
+        json!({ "never": { "a": 1 } }),
+        json!({ "text": 1.5 }),
+    ] {
+        assert!(!permits(&denied), "{denied}");
+    }
+    for fine in [
+        json!({ "table": ["open"], "n": 101, "all": false, "ids": [8, "y"], "text": "1.25" }),
+        json!({ "n": "a hundred", "all": [], "ids": { "x": 7 }, "other": "secrets" }),
+    ] {
+        assert!(permits(&fine), "{fine}");
+    }
+}
+
+#[test]
 fn of_several_statuses_the_worst_counts() {
     use GrantStatus::{Active, Expired, Revoked, Suspended};
     assert_eq!(together([]), Active);

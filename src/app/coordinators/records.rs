@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::{lay_down, require_own, rows, settle, told};
+use crate::app::governance::Attempt;
 use crate::app::lines::Line;
-use crate::app::{AppError, Caller, Ctx, Outcome, Tx, idempotency, not_found, seats, unknown};
+use crate::app::{AppError, Caller, Ctx, Outcome, Tx, governance, idempotency, not_found, seats, unknown};
 
 /// What a coordinator says of its decision.
 #[derive(Debug, Clone)]
@@ -50,6 +51,10 @@ pub async fn decide(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    // Before what time has done is written down: of what is refused nothing stays.
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "record_decision" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
     let there = settle(&mut tx, ctx, &mut line).await?;
@@ -65,7 +70,6 @@ pub async fn decide(
         (None, None) => return Err(not_found("coordinator")),
     };
     require_own(caller, &found.agent_id)?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let made = DecisionRecord {
         id: DecisionRecordId::mint(now, &*ctx.chance),
         coordinator_id: found.id,

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{letters, peer_lock, rows, set_up};
+use crate::app::governance::Attempt;
 use crate::app::lines::Line;
-use crate::app::{Caller, Ctx, Outcome, idempotency, intents, lock_key, not_found, seats};
+use crate::app::{Caller, Ctx, Outcome, governance, idempotency, intents, lock_key, not_found, seats};
 
 /// An intent of ours at a peer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,10 +79,12 @@ pub async fn dispatch(
     let known = ctx.settings.federation.as_ref().and_then(|federation| federation.peer(&ask.target_server));
     locks.extend(known.map(peer_lock));
     let mut tx = ctx.begin_locked(locks).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "dispatch" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let federation = set_up(ctx)?;
     let peer = federation.target(&ask.target_server)?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;

@@ -233,17 +233,25 @@ pub(super) async fn nodes(conn: &mut PgConnection, of: &[IntentId]) -> Outcome<V
         .collect()
 }
 
-/// What each of these intents waits for that is not completed: who waits, for whom, and that one's status.
+/// What each of these intents waits for that is not completed: who waits, for whom, and that one's status. Of one that who
+/// looks may not read, no more is told than that it is waited for.
 pub(super) async fn statuses(
     conn: &mut PgConnection,
     of: &[IntentId],
+    look: Look<'_>,
 ) -> Outcome<Vec<(IntentId, IntentId, IntentStatus)>> {
     let rows = sqlx::query!(
-        "-- graphs::statuses
-         SELECT d.intent_id, d.dependency_id, o.status
-         FROM intent_dependencies d JOIN intents o ON o.id = d.dependency_id
-         WHERE d.intent_id = ANY ($1) AND o.status <> 'completed' ORDER BY d.intent_id, d.dependency_id",
-        &of.iter().map(|id| id.uuid()).collect::<Vec<_>>()
+        r#"-- graphs::statuses
+         SELECT d.intent_id, d.dependency_id, CASE
+             WHEN a.default_policy IS DISTINCT FROM 'closed' OR o.created_by = $2 OR EXISTS (
+                 SELECT 1 FROM acl_entries e WHERE e.intent_id = o.id AND e.principal_id = $2
+                 AND (e.expires_at IS NULL OR e.expires_at > $3))
+             THEN o.status ELSE 'active' END AS "status!"
+         FROM intent_dependencies d JOIN intents o ON o.id = d.dependency_id LEFT JOIN acls a ON a.intent_id = o.id
+         WHERE d.intent_id = ANY ($1) AND o.status <> 'completed' ORDER BY d.intent_id, d.dependency_id"#,
+        &of.iter().map(|id| id.uuid()).collect::<Vec<_>>(),
+        look.agent,
+        look.now
     )
     .fetch_all(conn)
     .await?;

@@ -18,11 +18,12 @@ use entente_core::tool_secrets::{ToolSecret, redacted};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
-use super::{find, limited, rows, uses};
+use super::{find, limited, owner, rows, uses};
 use crate::app::{Caller, Ctx, Outcome, Tx, idempotency, not_found, tool_credentials, tool_grants, vaults};
 
-/// Requests that a call may come to: one for a token, one that is refused for its token, another token, and the call again.
-const REQUESTS: i64 = 4;
+/// Requests that a call may come to, and may wait for: one for a token, one that is refused for its token, another token, and the
+/// call again; and each time that it needs a token, one that another call is asking for.
+const REQUESTS: i64 = 6;
 
 /// Seconds that whoever makes a call has besides, to write down what came of it.
 const WRITING_SECONDS: i64 = 120;
@@ -108,19 +109,14 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     require_usable(&chain, &credential, now)?;
     let limits = limited(&chain);
     uses::require(&mut tx, &limits, now).await?;
-    if rows::running(&mut tx, chosen.id, now).await? >= CALLS_AT_ONCE {
-        let message =
-            format!("Under this grant {CALLS_AT_ONCE} calls are under way, as many as may be at once.");
-        return Err(
-            Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::RateLimited, message) }.into()
-        );
-    }
+    let owner = owner(&chain);
+    require_room(&mut tx, owner, now).await?;
     let id = InvocationId::mint(now, &*ctx.chance);
     let mut record = record(id, &chosen, &credential, &ask, once, now);
-    let permits = chain.iter().filter_map(|grant| grant.constraints.as_ref());
-    let permitted = permits.map(|said| said.permit(&ask.parameters, ask.peer)).collect::<Result<(), _>>();
+    let mut permits = chain.iter().filter_map(|grant| grant.constraints.as_ref());
+    let permitted = permits.try_for_each(|said| said.permit(&ask.parameters, ask.peer));
     if let Err(refusal) = permitted {
-        return Err(deny(tx, record, refusal).await?.into());
+        return Err(deny(tx, record, owner, refusal).await?.into());
     }
     let started = start(ctx, &mut tx, id, credential, &chain, ask, now).await?;
     // What comes of it is tried before it counts: what cannot be asked for is not written down as asked.
@@ -131,7 +127,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     record.request_bytes = i32::try_from(call.body_bytes()).ok();
     let millis = i64::from(started.connection.timeout_millis()) * REQUESTS;
     record.deadline_at = Some(now + TimeDelta::milliseconds(millis) + TimeDelta::seconds(WRITING_SECONDS));
-    rows::insert(&mut tx, &record).await?;
+    rows::insert(&mut tx, &record, owner).await?;
     uses::add(&mut tx, &limits, now).await?;
     idempotency::keep(&mut tx, caller, once, &id, now).await?;
     tx.commit().await?;
@@ -150,7 +146,20 @@ async fn before(conn: &mut PgConnection, id: InvocationId, now: Timestamp) -> Ou
     Ok(Begun::Before(Box::new(invocation)))
 }
 
-/// The grant that a call is made under: the one that is named, or the first that fits.
+/// Requires that few enough calls into somebody's vaults are under way. Of two that begin at the same moment in two vaults,
+/// neither counts the other: there may be as many more as one owner has vaults.
+async fn require_room(conn: &mut PgConnection, owner: &str, now: Timestamp) -> Outcome<()> {
+    if rows::running(conn, owner, now).await? < CALLS_AT_ONCE {
+        return Ok(());
+    }
+    let message = format!(
+        "With what this vault's owner grants {CALLS_AT_ONCE} calls are under way, as many as may be at once."
+    );
+    Err(Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::RateLimited, message) }.into())
+}
+
+/// The grant that a call is made under: the one that is named, or the first that fits. Anybody may grant an agent anything, to
+/// hear what it tells its tools: between vaults of several others the server chooses none that was not called before.
 async fn choose(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -167,8 +176,21 @@ async fn choose(
         return Ok(grant);
     }
     let found = tool_grants::candidates(conn, (agent, caller.principal()), &ask.tool, now).await?;
-    let usable = found.into_iter().find(|shown| shown.status(now) == GrantStatus::Active);
-    Ok(usable.ok_or_else(|| nothing(agent, &ask.tool))?.grant)
+    let mut usable = found.into_iter().filter(|shown| shown.status(now) == GrantStatus::Active);
+    let first = usable.next().ok_or_else(|| nothing(agent, &ask.tool))?;
+    let own = [agent, caller.principal()].contains(&first.owner_id.as_str());
+    if !own
+        && usable.any(|other| other.owner_id != first.owner_id)
+        && !rows::worked(conn, first.grant.id).await?
+    {
+        let message = format!(
+            "Several owners have granted `{agent}` the tool `{}`, and the oldest of these grants was not used yet. Name the \
+             one that you trust as `grant_id`, or give up the others with DELETE /grants/{{id}}.",
+            ask.tool
+        );
+        return Err(Refusal::field(Code::Unprocessable, "grant_id", "ambiguous", message).into());
+    }
+    Ok(first.grant)
 }
 
 fn nothing(agent: &str, tool: &str) -> Refusal {
@@ -255,13 +277,13 @@ fn record(
 }
 
 /// Writes down that a call was denied, for whoever watches over the grant; answers with what its agent is told.
-async fn deny(mut tx: Tx, record: Invocation, refusal: Refusal) -> Outcome<Refusal> {
+async fn deny(mut tx: Tx, record: Invocation, owner: &str, refusal: Refusal) -> Outcome<Refusal> {
     let denied = Invocation {
         status: InvocationStatus::Denied,
         error: Some(Mishap::Constraint.told(&refusal.message)),
         ..record
     };
-    rows::insert(&mut tx, &denied).await?;
+    rows::insert(&mut tx, &denied, owner).await?;
     tx.commit().await?;
     Ok(refusal)
 }

@@ -111,13 +111,13 @@ pub(super) async fn list(
     rows.into_iter().map(Invocation::try_from).collect()
 }
 
-/// How many calls under a grant are under way.
-pub(super) async fn running(conn: &mut PgConnection, grant: ToolGrantId, now: Timestamp) -> Outcome<i64> {
+/// How many calls into somebody's vaults are under way.
+pub(super) async fn running(conn: &mut PgConnection, owner: &str, now: Timestamp) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- tool_invocations::running
          SELECT count(*) AS "count!" FROM tool_invocations
-         WHERE grant_id = $1 AND status = 'running' AND deadline_at > $2"#,
-        grant.uuid(),
+         WHERE owner_id = $1 AND status = 'running' AND deadline_at > $2"#,
+        owner,
         now
     )
     .fetch_one(conn)
@@ -126,13 +126,13 @@ pub(super) async fn running(conn: &mut PgConnection, grant: ToolGrantId, now: Ti
 }
 
 /// Writes a use down.
-pub(super) async fn insert(conn: &mut PgConnection, one: &Invocation) -> Outcome<()> {
+pub(super) async fn insert(conn: &mut PgConnection, one: &Invocation, owner: &str) -> Outcome<()> {
     sqlx::query!(
         "-- tool_invocations::insert
          INSERT INTO tool_invocations (id, grant_id, service, tool, agent_id, parameters, status, result, error, cost,
                                        duration_ms, request_bytes, idempotency_key, context, reported, started_at,
-                                       deadline_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                                       deadline_at, owner_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
         one.id.uuid(),
         one.grant_id.uuid(),
         one.service,
@@ -149,11 +149,24 @@ pub(super) async fn insert(conn: &mut PgConnection, one: &Invocation) -> Outcome
         serde_json::to_string(&one.context)?,
         one.reported,
         one.started_at,
-        one.deadline_at
+        one.deadline_at,
+        owner
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Whether a call under a grant has come to something.
+pub(super) async fn worked(conn: &mut PgConnection, grant: ToolGrantId) -> Outcome<bool> {
+    let worked = sqlx::query_scalar!(
+        r#"-- tool_invocations::worked
+         SELECT EXISTS (SELECT FROM tool_invocations WHERE grant_id = $1 AND status = 'success' AND NOT reported) AS "worked!""#,
+        grant.uuid()
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(worked)
 }
 
 /// Writes down what came of a call: once, and also when it was given up for lost meanwhile.

@@ -65,6 +65,40 @@ pub(super) struct Look<'a> {
     pub own: bool,
 }
 
+/// Reads those entries of an agent that the viewer may see and the filter names: the query's name, and what follows.
+macro_rules! seen {
+    (($conn:ident, $look:ident, $filter:ident, $now:ident), $name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {{
+        let (from, to) = range($filter.namespace.as_deref(), None);
+        let (low, high) = range($filter.key.as_deref(), $filter.key_prefix.as_deref());
+        select!(
+            $name,
+            "m WHERE agent_id = $1 AND namespace >= $2 AND namespace < $3 AND key >= $4 AND key < $5
+               AND ($6::text IS NULL OR memory_type = $6) AND ($7::uuid IS NULL OR task_id = $7)
+               AND (expires_at IS NULL OR expires_at > $8)
+               AND ($9 OR (intent_id IS NOT NULL AND sensitivity IS DISTINCT FROM 'restricted' AND EXISTS (
+                   SELECT 1 FROM intents i LEFT JOIN acls a ON a.intent_id = i.id WHERE i.id = m.intent_id
+                   AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $10 OR EXISTS (
+                        SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $10
+                        AND (e.expires_at IS NULL OR e.expires_at > $8))))))" + $rest,
+            $look.owner,
+            from,
+            to,
+            low,
+            high,
+            $filter.memory_type.map(MemoryType::as_str),
+            $filter.task_id.map(TaskId::uuid),
+            $now,
+            $look.own,
+            $look.viewer,
+            i64::from($filter.limit),
+            i64::from($filter.offset)
+            $(, $argument)*
+        )
+        .fetch_all($conn)
+        .await?
+    }};
+}
+
 /// An agent's entries that the viewer may see: what was changed last first, or what fits best.
 ///
 /// Every query is planned once, for whatever it may be asked: what may be left out is a range of all there is, or a filter of
@@ -75,44 +109,10 @@ pub(super) async fn of_agent(
     filter: &Filter,
     now: Timestamp,
 ) -> Outcome<Vec<MemoryEntry>> {
-    let (from, to) = range(filter.namespace.as_deref(), None);
-    let (low, high) = range(filter.key.as_deref(), filter.key_prefix.as_deref());
-    let memory_type = filter.memory_type.map(MemoryType::as_str);
-    let task = filter.task_id.map(TaskId::uuid);
-    let (limit, offset) = (i64::from(filter.limit), i64::from(filter.offset));
-    macro_rules! seen {
-        ($name:literal, $rest:literal $(, $argument:expr)*) => {
-            select!(
-                $name,
-                "m WHERE agent_id = $1 AND namespace >= $2 AND namespace < $3 AND key >= $4 AND key < $5
-               AND ($6::text IS NULL OR memory_type = $6) AND ($7::uuid IS NULL OR task_id = $7)
-               AND (expires_at IS NULL OR expires_at > $8)
-               AND ($9 OR (intent_id IS NOT NULL AND sensitivity IS DISTINCT FROM 'restricted' AND EXISTS (
-                   SELECT 1 FROM intents i LEFT JOIN acls a ON a.intent_id = i.id WHERE i.id = m.intent_id
-                   AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $10 OR EXISTS (
-                        SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $10
-                        AND (e.expires_at IS NULL OR e.expires_at > $8))))))" + $rest,
-                look.owner,
-                from,
-                to,
-                low,
-                high,
-                memory_type,
-                task,
-                now,
-                look.own,
-                look.viewer,
-                limit,
-                offset
-                $(, $argument)*
-            )
-            .fetch_all(conn)
-            .await?
-        };
-    }
     let rows = if let Some(query) = &filter.query {
         // Tags are a filter of what has the words: the index of tags would be read as a whole where none are asked for.
         seen!(
+            (conn, look, filter, now),
             "memory::search",
             " AND (archived_at IS NOT NULL) = $13 AND (tags || '{}') @> $14
              AND search @@ websearch_to_tsquery('simple', $15)
@@ -124,6 +124,7 @@ pub(super) async fn of_agent(
         )
     } else if !filter.tags.is_empty() {
         seen!(
+            (conn, look, filter, now),
             "memory::tagged",
             " AND (archived_at IS NOT NULL) = $13 AND tags @> $14
              ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12",
@@ -132,6 +133,7 @@ pub(super) async fn of_agent(
         )
     } else if filter.archived {
         seen!(
+            (conn, look, filter, now),
             "memory::archived",
             " AND archived_at IS NOT NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
         )
@@ -143,13 +145,14 @@ pub(super) async fn of_agent(
              ORDER BY updated_at DESC, id DESC LIMIT $3 OFFSET $4",
             look.owner,
             now,
-            limit,
-            offset
+            i64::from(filter.limit),
+            i64::from(filter.offset)
         )
         .fetch_all(conn)
         .await?
     } else {
         seen!(
+            (conn, look, filter, now),
             "memory::keyed",
             " AND archived_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
         )

@@ -169,7 +169,9 @@ pub(super) async fn used(
     })
 }
 
-/// What may be evicted in an agent's namespace, in the order in which it goes.
+/// What may be evicted for a new entry of an agent's, in the order in which it goes. What helps is looked for in each of the
+/// places that may be full, so that no place's many hide another's few: what is archived anywhere, what is for the task, what
+/// is in the namespace.
 pub(super) async fn evictable(
     conn: &mut PgConnection,
     agent: &str,
@@ -178,26 +180,38 @@ pub(super) async fn evictable(
 ) -> Outcome<Vec<Candidate>> {
     let rows = sqlx::query!(
         r#"-- memory::evictable
-         SELECT id, intent_id, bytes, archived_at IS NULL AS "in_force!", task_id FROM memory_entries
-         WHERE agent_id = $1 AND namespace = $2 AND NOT pinned AND memory_type <> 'semantic'
-         ORDER BY (archived_at IS NOT NULL) DESC, priority, used_at, id LIMIT $3"#,
+         WITH of_agent AS (
+             SELECT id FROM memory_entries
+             WHERE agent_id = $1 AND NOT pinned AND memory_type <> 'semantic' AND archived_at IS NOT NULL
+             ORDER BY priority, used_at, id LIMIT $4),
+         of_task AS (
+             SELECT id FROM memory_entries
+             WHERE task_id = $3 AND agent_id = $1 AND NOT pinned AND memory_type <> 'semantic' AND archived_at IS NULL
+             ORDER BY priority, used_at, id LIMIT $4),
+         of_namespace AS (
+             SELECT id FROM memory_entries
+             WHERE agent_id = $1 AND namespace = $2 AND NOT pinned AND memory_type <> 'semantic' AND archived_at IS NULL
+             ORDER BY priority, used_at, id LIMIT $4)
+         SELECT id, intent_id, bytes, archived_at IS NULL AND namespace = $2 AS "in_namespace!",
+                coalesce(archived_at IS NULL AND task_id = $3, false) AS "of_task!"
+         FROM memory_entries
+         WHERE id IN (SELECT id FROM of_agent UNION SELECT id FROM of_task UNION SELECT id FROM of_namespace)
+         ORDER BY (archived_at IS NOT NULL) DESC, priority, used_at, id"#,
         agent,
         namespace,
+        task.map(TaskId::uuid),
         i64::from(MEMORY_EVICTIONS)
     )
     .fetch_all(conn)
     .await?;
-    let mut candidates = Vec::with_capacity(rows.len());
-    for row in rows {
-        candidates.push(Candidate {
-            id: row.id.into(),
-            intent_id: row.intent_id.map(IntentId::from),
-            bytes: row.bytes,
-            in_force: row.in_force,
-            of_task: task.is_some_and(|task| row.task_id == Some(task.uuid())),
-        });
-    }
-    Ok(candidates)
+    let candidates = rows.into_iter().map(|row| Candidate {
+        id: row.id.into(),
+        intent_id: row.intent_id.map(IntentId::from),
+        bytes: row.bytes,
+        in_namespace: row.in_namespace,
+        of_task: row.of_task,
+    });
+    Ok(candidates.collect())
 }
 
 /// Up to `limit` entries whose time is over, each with whose it is and the intent that hears of it.

@@ -8,7 +8,7 @@ use entente_core::intents::IntentStatus;
 use entente_core::portfolios::{Aggregate, Membership, MembershipRole, Portfolio, PortfolioStatus};
 use sqlx::{PgConnection, PgPool};
 
-use super::Filter;
+use super::{Cut, Filter};
 use crate::app::{AppError, Outcome, unknown};
 
 struct Row {
@@ -164,10 +164,11 @@ impl TryFrom<Place> for Membership {
     }
 }
 
-/// What is in a portfolio, as far as `agent` may read it, in the order in which it is listed.
+/// What is in a portfolio, as far as `agent` may read it, in the order in which it is listed; one more than the page has.
 pub(super) async fn memberships(
     conn: &mut PgConnection,
     id: PortfolioId,
+    cut: Cut,
     agent: &str,
     now: Timestamp,
 ) -> Outcome<Vec<Membership>> {
@@ -180,10 +181,14 @@ pub(super) async fn memberships(
            AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $2 OR EXISTS (
                 SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $2
                 AND (e.expires_at IS NULL OR e.expires_at > $3)))
-         ORDER BY m.priority DESC, m.id",
+           AND ($4::integer IS NULL OR m.priority < $4 OR (m.priority = $4 AND m.id > $5))
+         ORDER BY m.priority DESC, m.id LIMIT $6",
         id.uuid(),
         agent,
-        now
+        now,
+        cut.after.map(|after| after.priority),
+        cut.after.map(|after| after.id.uuid()),
+        i64::from(cut.limit) + 1
     )
     .fetch_all(conn)
     .await?;

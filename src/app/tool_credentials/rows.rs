@@ -235,3 +235,19 @@ pub(super) async fn under_keys(
     .await?;
     Ok(ids.into_iter().map(ToolCredentialId::from).collect())
 }
+
+/// Forgets credentials that were revoked before a moment and of which no grant is left; answers with how many.
+pub(crate) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- tool_credentials::forget
+         DELETE FROM tool_credentials WHERE id IN (
+             SELECT c.id FROM tool_credentials c
+             WHERE c.revoked_at < $1 AND NOT EXISTS (SELECT FROM tool_grants g WHERE g.credential_id = c.id)
+             ORDER BY c.revoked_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}

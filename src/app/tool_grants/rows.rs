@@ -27,6 +27,7 @@ struct Row {
     expires_at: Option<Timestamp>,
     created_at: Timestamp,
     revoked_at: Option<Timestamp>,
+    owner_id: String,
     held: bool,
     credential_ends_at: Option<Timestamp>,
 }
@@ -52,7 +53,7 @@ impl TryFrom<Row> for Shown {
             created_at: row.created_at,
             revoked_at: row.revoked_at,
         };
-        Ok(Self { grant, held: row.held, credential_ends_at: row.credential_ends_at })
+        Ok(Self { grant, owner_id: row.owner_id, held: row.held, credential_ends_at: row.credential_ends_at })
     }
 }
 
@@ -64,8 +65,8 @@ macro_rules! select {
              SELECT g.id, g.credential_id, g.vault_id, g.agent_id, g.granted_by, g.scopes, g.constraints, g.delegatable,
                     g.ancestors, g.context, g.suspended, g.expires_at, g.created_at, g.revoked_at,
                     EXISTS (SELECT FROM tool_grants a WHERE a.id = ANY(g.ancestors) AND a.suspended) AS "held!",
-                    c.expires_at AS credential_ends_at
-             FROM tool_grants g JOIN tool_credentials c ON c.id = g.credential_id "# + $rest
+                    c.expires_at AS credential_ends_at, v.owner_id
+             FROM tool_grants g JOIN tool_credentials c ON c.id = g.credential_id JOIN vaults v ON v.id = g.vault_id "# + $rest
             $(, $argument)*
         )
     };
@@ -94,18 +95,6 @@ pub(crate) async fn chain(conn: &mut PgConnection, id: ToolGrantId) -> Outcome<V
     Ok(all(rows)?.into_iter().map(|shown| shown.grant).collect())
 }
 
-/// The owner of a vault, whether or not it is there any more.
-pub(super) async fn owner(conn: &mut PgConnection, vault: VaultId) -> Outcome<Option<String>> {
-    let owner = sqlx::query_scalar!(
-        "-- tool_grants::owner
-         SELECT owner_id FROM vaults WHERE id = $1",
-        vault.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(owner)
-}
-
 /// The grants that an agent holds; of those whose vaults' owners are like one of these names, if there are any.
 pub(super) async fn of_agent(
     conn: &mut PgConnection,
@@ -115,10 +104,9 @@ pub(super) async fn of_agent(
 ) -> Outcome<Vec<Shown>> {
     let rows = select!(
         "tool_grants::of_agent",
-        "JOIN vaults v ON v.id = g.vault_id
-         WHERE g.agent_id = $1 AND ($2::text[] IS NULL OR v.owner_id LIKE ANY($2))
-           AND g.id > coalesce($3, '00000000-0000-0000-0000-000000000000'::uuid)
-         ORDER BY g.id LIMIT $4",
+        "WHERE g.agent_id = $1 AND ($2::text[] IS NULL OR v.owner_id LIKE ANY($2))
+           AND g.id < coalesce($3, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+         ORDER BY g.id DESC LIMIT $4",
         agent,
         owners.as_deref(),
         page.after.map(ToolGrantId::uuid),
@@ -137,8 +125,8 @@ pub(super) async fn of_credential(
 ) -> Outcome<Vec<Shown>> {
     let rows = select!(
         "tool_grants::of_credential",
-        "WHERE g.credential_id = $1 AND g.id > coalesce($2, '00000000-0000-0000-0000-000000000000'::uuid)
-         ORDER BY g.id LIMIT $3",
+        "WHERE g.credential_id = $1 AND g.id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+         ORDER BY g.id DESC LIMIT $3",
         credential.uuid(),
         page.after.map(ToolGrantId::uuid),
         i64::from(page.limit)
@@ -148,9 +136,9 @@ pub(super) async fn of_credential(
     all(rows)
 }
 
-/// The grants in force with which an agent may use a tool, in the order in which they are taken: those of its own principal's
-/// vaults first, because anybody may grant anything to anybody; then those that name the tool, those whose context does, and
-/// those of the service of that name; of several the oldest.
+/// The grants in force with which an agent may use a tool, in the order in which they are taken. First those of its own
+/// principal's vaults, and of these the ones that name the tool, those whose context does, and those of the service of that
+/// name. Of all others the oldest: anybody may grant anything to anybody, and what comes later overtakes nothing.
 pub(crate) async fn candidates(
     conn: &mut PgConnection,
     (agent, principal): (&str, &str),
@@ -159,10 +147,10 @@ pub(crate) async fn candidates(
 ) -> Outcome<Vec<Shown>> {
     let rows = select!(
         "tool_grants::candidates",
-        "JOIN vaults v ON v.id = g.vault_id
-         WHERE g.agent_id = $1 AND g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $4)
+        "WHERE g.agent_id = $1 AND g.revoked_at IS NULL AND NOT g.expired AND (g.expires_at IS NULL OR g.expires_at > $4)
            AND ($3 = ANY(g.scopes) OR $3 = ANY(g.tools) OR c.service = $3)
-         ORDER BY (v.owner_id IN ($1, $2)) DESC, ($3 = ANY(g.scopes)) DESC, ($3 = ANY(g.tools)) DESC, g.id
+         ORDER BY (v.owner_id IN ($1, $2)) DESC, (v.owner_id IN ($1, $2) AND $3 = ANY(g.scopes)) DESC,
+                  (v.owner_id IN ($1, $2) AND $3 = ANY(g.tools)) DESC, g.id
          LIMIT $5",
         agent,
         principal,
@@ -287,7 +275,7 @@ pub(super) async fn end(conn: &mut PgConnection, now: Timestamp, limit: i64) -> 
              SELECT id FROM tool_grants WHERE expires_at <= $1 AND NOT expired AND revoked_at IS NULL
              ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
          RETURNING id, credential_id, vault_id, agent_id, granted_by, scopes, constraints, delegatable, ancestors, context,
-                   suspended, expires_at, created_at, revoked_at, false AS "held!",
+                   suspended, expires_at, created_at, revoked_at, '' AS "owner_id!", false AS "held!",
                    NULL::timestamptz AS credential_ends_at"#,
         now,
         limit
@@ -308,4 +296,21 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<bool
     .fetch_one(conn)
     .await?;
     Ok(due)
+}
+
+/// Forgets grants that ended before a moment; answers with how many. What was passed on ends no later than what it comes from,
+/// and goes first: no grant is without those above it.
+pub(crate) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- tool_grants::forget
+         DELETE FROM tool_grants WHERE id IN (
+             SELECT id FROM tool_grants
+             WHERE least(revoked_at, expires_at) < $1 AND (expired OR revoked_at IS NOT NULL)
+             ORDER BY least(revoked_at, expires_at), cardinality(ancestors) DESC LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }

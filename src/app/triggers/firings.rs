@@ -1,7 +1,5 @@
 //! The rows of firings. Table `trigger_firings`.
 
-use std::collections::HashMap;
-
 use entente_core::clock::Timestamp;
 use entente_core::ids::{FiringId, IntentId, TriggerId};
 use entente_core::triggers::Cause;
@@ -215,16 +213,19 @@ pub(super) async fn list(
     rows.into_iter().map(Firing::try_from).collect()
 }
 
-/// Firings that are yet to be done and can be: the oldest first, those that wait for an open intent left out.
+/// Firings that are yet to be done and can be: of each principal the oldest first, and of all principals alike many, so that
+/// nobody's backlog is waited for by the others. Those that wait for an open intent are left out.
 pub(super) async fn ready(ctx: &Ctx, limit: i64) -> Outcome<Vec<FiringId>> {
     let ids = sqlx::query_scalar!(
         "-- trigger_firings::ready
-         SELECT f.id FROM trigger_firings f JOIN triggers t ON t.id = f.trigger_id
+         SELECT id FROM (
+         SELECT f.id, f.number, row_number() OVER (PARTITION BY t.principal_id ORDER BY f.number) AS turn
+         FROM trigger_firings f JOIN triggers t ON t.id = f.trigger_id
          WHERE f.status IN ('heard', 'waiting') AND (f.status = 'heard' OR t.deduplication <> 'queue' OR NOT EXISTS (
              SELECT 1 FROM trigger_intents i
              WHERE i.open AND i.principal_id = t.principal_id AND i.type = t.makes
-               AND (t.namespace IS NULL OR i.namespace = t.namespace)))
-         ORDER BY f.number LIMIT $1",
+               AND (t.namespace IS NULL OR i.namespace = t.namespace)))) ready
+         ORDER BY turn, number LIMIT $1",
         limit
     )
     .fetch_all(&ctx.pool)
@@ -244,24 +245,6 @@ pub(super) async fn waits(conn: &mut PgConnection, trigger: TriggerId, but: Firi
     .fetch_one(conn)
     .await?;
     Ok(waits)
-}
-
-/// How many times each of these triggers was due for an event or a delivery since then.
-pub(super) async fn recent(
-    conn: &mut PgConnection,
-    triggers: &[TriggerId],
-    since: Timestamp,
-) -> Outcome<HashMap<TriggerId, i64>> {
-    let rows = sqlx::query!(
-        r#"-- trigger_firings::recent
-         SELECT trigger_id, count(*) AS "count!" FROM trigger_firings
-         WHERE trigger_id = ANY ($1) AND created_at > $2 AND cause IN ('event', 'webhook') GROUP BY trigger_id"#,
-        &triggers.iter().map(|id| id.uuid()).collect::<Vec<_>>(),
-        since
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.trigger_id.into(), row.count)).collect())
 }
 
 /// Writes firings. Those for what was fired for before are left as they are; how many were new.
@@ -319,18 +302,22 @@ pub(super) async fn save(conn: &mut PgConnection, firing: &Firing) -> Outcome<()
     Ok(())
 }
 
-/// Ends a firing that cannot be done; whether it was still to be.
-pub(super) async fn break_off(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
-    let done = sqlx::query!(
+/// Ends a firing that cannot be done; its trigger, if it was still to be done.
+pub(super) async fn break_off(
+    conn: &mut PgConnection,
+    id: FiringId,
+    now: Timestamp,
+) -> Outcome<Option<TriggerId>> {
+    let trigger = sqlx::query_scalar!(
         "-- trigger_firings::break_off
          UPDATE trigger_firings SET status = 'failed', reason = 'internal', brought = NULL, done_at = $2
-         WHERE id = $1 AND status IN ('heard', 'waiting')",
+         WHERE id = $1 AND status IN ('heard', 'waiting') RETURNING trigger_id",
         id.uuid(),
-        ctx.now()
+        now
     )
-    .execute(&ctx.pool)
+    .fetch_optional(conn)
     .await?;
-    Ok(done.rows_affected())
+    Ok(trigger.map(TriggerId::from))
 }
 
 /// Ends all firings of a trigger that are yet to be done.

@@ -4,19 +4,20 @@
 //! cursor, below the horizon, notes a firing for each trigger that hears it, and moves the cursor in the same transaction.
 //! A crash repeats a step or continues after it; an event is fired for once either way, because it stands in the firing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use chrono::TimeDelta;
 use entente_core::access::Level;
 use entente_core::events::{Event, Kind};
 use entente_core::ids::{FiringId, IntentId, TriggerId};
-use entente_core::triggers::{Cause, SkipReason, Trigger, filter};
+use entente_core::triggers::{Cause, SkipReason, filter};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use super::firings::{self, Firing, FiringStatus};
-use super::rows::{self, Stored};
+use super::listeners::{Listener, listening};
+use super::rates::{self, Rates};
 use super::turn::owners;
+use super::{rows, time};
 use crate::app::streams::{Sight, View};
 use crate::app::{Ctx, Outcome, places, seats};
 use crate::feed::{Place, Record};
@@ -61,10 +62,12 @@ async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
         return Ok(None);
     }
     // Whoever is not there yet began after everything that was just read.
-    let heard = heard(ctx, &mut tx, &events).await?;
-    let new = firings::insert(&mut tx, &heard).await?;
+    let (new, broken) = heard(ctx, &mut tx, &events).await?;
     save(&mut tx, Some(reached)).await?;
     tx.commit().await?;
+    for id in broken {
+        time::break_off(ctx, id).await?;
+    }
     Ok(Some(new))
 }
 
@@ -75,8 +78,12 @@ struct Heard<'a> {
     members: Map<String, Value>,
 }
 
-/// The firings that these events make.
-async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(Place, Event)]) -> Outcome<Vec<Firing>> {
+/// Writes the firings that these events make; how many are new, and which triggers cannot be read.
+async fn heard(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    events: &[(Place, Event)],
+) -> Outcome<(u64, Vec<TriggerId>)> {
     // Of what triggers do, only that one fired is heard: one that listens to its own failures would never end.
     let audible = |event: &Event| {
         event.posted
@@ -85,35 +92,41 @@ async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(Place, Event)]) ->
     };
     let types: HashSet<&str> = events.iter().map(|(_, event)| event.event_type.as_str()).collect();
     let types: Vec<&str> = types.into_iter().collect();
-    let listening = rows::listening(conn, &types).await?;
-    if listening.is_empty() {
-        return Ok(Vec::new());
-    }
     let events = events.iter().filter(|(_, event)| audible(event));
     let events: Vec<Heard<'_>> = events
         .map(|(place, event)| Heard { place: *place, event, members: filter::members(event) })
         .collect();
-    let pairs: Vec<(&Stored, &Heard<'_>)> = listening
-        .iter()
-        .flat_map(|stored| {
+    let (mut new, mut broken, mut after) = (0, Vec::new(), None);
+    loop {
+        let part = listening(conn, &types, after).await?;
+        broken.extend(part.broken);
+        let pairs = part.listeners.iter().flat_map(|one| {
             let hears =
-                |one: &&Heard<'_>| stored.hears_after < one.place.xid && stored.trigger.hears(&one.members);
-            events.iter().filter(hears).map(move |one| (stored, one))
-        })
-        .collect();
-    let seen = visible(ctx, conn, pairs).await?;
-    within_rate(ctx, conn, seen).await
+                |heard: &&Heard<'_>| one.hears_after < heard.place.xid && one.condition.hears(&heard.members);
+            events.iter().filter(hears).map(move |heard| (one, heard))
+        });
+        let seen = visible(ctx, conn, pairs.collect()).await?;
+        let firings = within_rate(ctx, conn, seen).await?;
+        new += firings::insert(conn, &firings).await?;
+        after = part.next;
+        if after.is_none() {
+            return Ok((new, broken));
+        }
+    }
 }
 
 /// Those of which the trigger's owner may read the event.
 async fn visible<'a, 'e>(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    pairs: Vec<(&'a Stored, &'a Heard<'e>)>,
-) -> Outcome<Vec<(&'a Stored, &'a Heard<'e>)>> {
+    pairs: Vec<(&'a Listener, &'a Heard<'e>)>,
+) -> Outcome<Vec<(&'a Listener, &'a Heard<'e>)>> {
     let now = ctx.now();
-    let mut triggers: Vec<&Stored> = pairs.iter().map(|(stored, _)| *stored).collect();
-    triggers.dedup_by_key(|stored| stored.trigger.id);
+    let mut triggers: Vec<_> = pairs
+        .iter()
+        .map(|(listener, _)| (listener.id, listener.key_id, listener.agent_id.as_str()))
+        .collect();
+    triggers.dedup_by_key(|(id, ..)| *id);
     if triggers.is_empty() {
         return Ok(Vec::new());
     }
@@ -121,21 +134,21 @@ async fn visible<'a, 'e>(
     let mut asked: Vec<(IntentId, &str)> = pairs
         .iter()
         .filter(|(_, one)| one.event.intent_id != IntentId::HOUSE)
-        .map(|(stored, one)| (one.event.intent_id, stored.trigger.agent_id.as_str()))
+        .map(|(listener, one)| (one.event.intent_id, listener.agent_id.as_str()))
         .collect();
     asked.sort_unstable();
     asked.dedup();
     let seats: HashMap<(IntentId, String), _> = seats::seats(conn, &asked, now).await?.into_iter().collect();
     let mut seen = Vec::new();
-    for (stored, one) in pairs {
-        let id = stored.trigger.id;
+    for (listener, one) in pairs {
+        let id = listener.id;
         let intent = one.event.intent_id;
         // Whoever has no powers any more fires once more, to be switched off for it.
         let Some(owner) = owners.get(&id) else {
-            seen.push((stored, one));
+            seen.push((listener, one));
             continue;
         };
-        let seat = seats.get(&(intent, stored.trigger.agent_id.clone())).cloned();
+        let seat = seats.get(&(intent, listener.agent_id.clone())).cloned();
         let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
         if intent != IntentId::HOUSE && !readable {
             continue;
@@ -143,40 +156,43 @@ async fn visible<'a, 'e>(
         let mut sight = Sight::new(owner.clone(), View::All);
         sight.learn(intent, seat);
         if sight.sees(ctx, &Record::Event { event: one.event.clone(), turn: None }).await? {
-            seen.push((stored, one));
+            seen.push((listener, one));
         }
     }
     Ok(seen)
 }
 
-/// The firings, as many of each trigger as it may have in a minute. The first one too many says so in its history.
+/// The firings, as many of each trigger and of each principal as there may be in a minute. The first one too many says so in
+/// its trigger's history.
 async fn within_rate(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    pairs: Vec<(&Stored, &Heard<'_>)>,
+    pairs: Vec<(&Listener, &Heard<'_>)>,
 ) -> Outcome<Vec<Firing>> {
+    if pairs.is_empty() {
+        return Ok(Vec::new());
+    }
     let now = ctx.now();
-    let ids: Vec<TriggerId> = pairs.iter().map(|(stored, _)| stored.trigger.id).collect();
-    let recent = firings::recent(conn, &ids, now - TimeDelta::seconds(60)).await?;
-    let mut room: HashMap<TriggerId, usize> = HashMap::new();
-    let mut full: HashSet<TriggerId> = HashSet::new();
+    let ids: BTreeSet<TriggerId> = pairs.iter().map(|(listener, _)| listener.id).collect();
+    let principals: BTreeSet<&str> =
+        pairs.iter().map(|(listener, _)| listener.principal_id.as_str()).collect();
+    let (ids, principals): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), principals.into_iter().collect());
+    let mut rates = Rates::load(conn, &ids, &principals, now).await?;
     let mut made = Vec::new();
-    for (stored, one) in pairs {
-        let id = stored.trigger.id;
-        let left = room.entry(id).or_insert_with(|| Trigger::room(recent.get(&id).copied().unwrap_or(0)));
+    for (listener, one) in pairs {
+        let turn = rates.take(listener.id, &listener.principal_id);
+        if turn == rates::Turn::Full {
+            continue;
+        }
         let key = (Cause::Event, one.event.id.to_string());
-        let mut firing = Firing::new(FiringId::mint(now, &*ctx.chance), id, key, now);
+        let mut firing = Firing::new(FiringId::mint(now, &*ctx.chance), listener.id, key, now);
         firing.source = Some((one.event.intent_id, one.event.seq));
-        if *left > 0 {
-            *left -= 1;
-        } else if full.insert(id) {
+        if turn == rates::Turn::JustFull {
             firing.status = FiringStatus::Skipped;
             firing.reason = Some(SkipReason::Rate.as_str().to_owned());
             firing.detail =
                 Some("It was due too often within a minute; what came then was passed over.".to_owned());
             firing.done_at = Some(now);
-        } else {
-            continue;
         }
         made.push(firing);
     }

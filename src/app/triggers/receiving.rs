@@ -1,15 +1,15 @@
 //! What comes in from outside (RFC-0017 §4). Whoever sends it has no key: it shows that it knows the trigger's secret, and the
 //! trigger fires by its owner's powers.
 
-use chrono::TimeDelta;
 use entente_core::ids::{FiringId, IntentId, TriggerId};
-use entente_core::limits::TRIGGER_FIRINGS_PER_MINUTE;
+use entente_core::limits::{TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE, TRIGGER_FIRINGS_PER_MINUTE};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::triggers::hooks::{self, Knock};
-use entente_core::triggers::{Cause, SkipReason, Trigger, TriggerKind};
+use entente_core::triggers::{Cause, SkipReason, TriggerKind};
 use serde_json::{Map, Value};
 
 use super::firings::{self, Firing, FiringStatus};
+use super::rates::{self, Rates};
 use super::turn::Turn;
 use super::{rows, verify_of};
 use crate::app::{Ctx, Outcome};
@@ -53,7 +53,9 @@ pub async fn receive<E>(
 ) -> Outcome<Result<Taken, E>> {
     let Some(id) = id else { return Err(unverified().into()) };
     let mut conn = ctx.pool.acquire().await?;
-    let delivery = admitted(ctx, rows::find(&mut conn, id).await?, &received).ok_or_else(unverified)?;
+    let stored = rows::find(&mut conn, id).await?;
+    let principal = stored.as_ref().map(|stored| stored.trigger.principal_id.clone()).unwrap_or_default();
+    let delivery = admitted(ctx, stored, &received).ok_or_else(unverified)?;
     let known = match &delivery {
         Some(key) => firings::for_cause(&mut conn, id, Cause::Webhook, key).await?,
         None => None,
@@ -61,11 +63,10 @@ pub async fn receive<E>(
     if let Some(done) = known {
         return taken(&done).map(Ok);
     }
-    let now = ctx.now();
-    let recent = firings::recent(&mut conn, &[id], now - TimeDelta::seconds(60)).await?;
-    if Trigger::room(recent.get(&id).copied().unwrap_or(0)) == 0 {
+    let mut rates = Rates::load(&mut conn, &[id], &[&principal], ctx.now()).await?;
+    if rates.take(id, &principal) != rates::Turn::Free {
         let message = format!(
-            "This trigger takes {TRIGGER_FIRINGS_PER_MINUTE} webhooks a minute. Send it again later."
+            "A trigger takes {TRIGGER_FIRINGS_PER_MINUTE} webhooks a minute, and all of its owner's {TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE}. Send it again later."
         );
         let refusal = Refusal { retry_after_seconds: Some(60), ..Refusal::new(Code::RateLimited, message) };
         return Err(refusal.into());

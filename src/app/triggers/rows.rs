@@ -2,6 +2,7 @@
 
 use entente_core::clock::Timestamp;
 use entente_core::ids::{KeyId, TriggerId};
+use entente_core::limits::TRIGGER_FAILURES;
 use entente_core::signing::Secret;
 use entente_core::triggers::filter::recorded;
 use entente_core::triggers::{Deduplication, DisabledReason, Trigger, TriggerKind};
@@ -19,8 +20,6 @@ pub(crate) struct Stored {
     pub key_id: KeyId,
     /// What webhooks to it are verified with.
     pub secret: Option<Secret>,
-    /// It hears what later transactions write.
-    pub hears_after: i64,
 }
 
 struct Row {
@@ -47,7 +46,6 @@ struct Row {
     last_fired_at: Option<Timestamp>,
     next_due: Option<Timestamp>,
     secret: Option<String>,
-    hears_after: i64,
 }
 
 impl TryFrom<Row> for Stored {
@@ -86,7 +84,7 @@ impl TryFrom<Row> for Stored {
             next_due: row.next_due,
         };
         let secret = row.secret.as_deref().map(secret).transpose()?;
-        Ok(Self { trigger, key_id: row.key_id.into(), secret, hears_after: row.hears_after })
+        Ok(Self { trigger, key_id: row.key_id.into(), secret })
     }
 }
 
@@ -98,11 +96,18 @@ macro_rules! select {
             "-- " + $name + "
              SELECT t.id, t.principal_id, t.agent_id, t.key_id, t.name, t.kind, t.enabled, t.disabled_reason, t.condition,
                     t.template, t.deduplication, t.namespace, t.cooldown_seconds, t.max_fires, t.max_depth, t.fire_count,
-                    t.failures, t.version, t.created_at, t.updated_at, t.last_fired_at, t.next_due, t.secret, t.hears_after
+                    t.failures, t.version, t.created_at, t.updated_at, t.last_fired_at, t.next_due, t.secret
              FROM triggers t " + $rest
             $(, $argument)*
         )
     };
+}
+
+/// A trigger of a list; one that cannot be read keeps nobody from seeing the others. It is switched off where it is to fire.
+fn readable(row: Row) -> Option<Stored> {
+    let id = row.id;
+    let stored = Stored::try_from(row);
+    stored.inspect_err(|e| tracing::error!(trigger.id = %id, error = %e, "a trigger could not be read")).ok()
 }
 
 /// A trigger that was not removed.
@@ -113,10 +118,11 @@ pub(super) async fn find(conn: &mut PgConnection, id: TriggerId) -> Outcome<Opti
     row.map(Stored::try_from).transpose()
 }
 
-/// Triggers, the oldest first: those of a principal that are made as one of these names, or everybody's.
+/// Triggers, the oldest first: those of a principal that are made as one of these names (patterns of `LIKE`), or
+/// everybody's.
 pub(super) async fn list(
     conn: &mut PgConnection,
-    principal_id: Option<&str>,
+    (principal_id, names): (Option<&str>, Option<&[String]>),
     filter: &Filter,
 ) -> Outcome<Vec<Stored>> {
     let rows = select!(
@@ -124,30 +130,19 @@ pub(super) async fn list(
         "WHERE t.removed_at IS NULL AND ($1::text IS NULL OR t.principal_id = $1)
            AND ($2::text IS NULL OR t.namespace = $2) AND ($3::text IS NULL OR t.kind = $3)
            AND ($4::boolean IS NULL OR t.enabled = $4) AND ($5::uuid IS NULL OR t.id > $5)
+           AND ($7::text[] IS NULL OR t.agent_id LIKE ANY ($7))
          ORDER BY t.id LIMIT $6",
         principal_id,
         filter.namespace,
         filter.kind.map(TriggerKind::as_str),
         filter.enabled,
         filter.after.map(TriggerId::uuid),
-        i64::from(filter.limit)
+        i64::from(filter.limit),
+        names
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Stored::try_from).collect()
-}
-
-/// Those that listen to events of these types, by name or by a pattern.
-pub(super) async fn listening(conn: &mut PgConnection, types: &[&str]) -> Outcome<Vec<Stored>> {
-    let rows = select!(
-        "triggers::listening",
-        "WHERE t.listens AND t.enabled AND t.removed_at IS NULL
-           AND (t.event_type IS NULL OR t.event_type = ANY ($1)) ORDER BY t.id",
-        types as &[&str]
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(Stored::try_from).collect()
+    Ok(rows.into_iter().filter_map(readable).collect())
 }
 
 /// The first transaction that anybody who listens has not heard; `None` when nobody listens.
@@ -289,7 +284,7 @@ pub(super) async fn remove(conn: &mut PgConnection, id: TriggerId, now: Timestam
     Ok(())
 }
 
-/// Switches a trigger off that cannot be read; its agent, if it was still due.
+/// Switches a trigger off that cannot be read; its agent, if it was still due or listened.
 pub(super) async fn break_off(
     conn: &mut PgConnection,
     id: TriggerId,
@@ -299,9 +294,33 @@ pub(super) async fn break_off(
         "-- triggers::break_off
          UPDATE triggers SET enabled = false, disabled_reason = 'failing', next_due = NULL, version = version + 1,
                 updated_at = $2
-         WHERE id = $1 AND enabled AND removed_at IS NULL AND next_due <= $2 RETURNING agent_id",
+         WHERE id = $1 AND enabled AND removed_at IS NULL AND (next_due <= $2 OR listens) RETURNING agent_id",
         id.uuid(),
         now
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(agent)
+}
+
+/// Counts a failure of a trigger whose firing could not even be done, and switches it off after too many; its agent.
+pub(super) async fn count_failure(
+    conn: &mut PgConnection,
+    id: TriggerId,
+    now: Timestamp,
+) -> Outcome<Option<String>> {
+    let agent = sqlx::query_scalar!(
+        "-- triggers::count_failure
+         UPDATE triggers SET failures = failures + 1,
+                disabled_reason = CASE WHEN enabled AND failures + 1 >= $3 THEN 'failing' ELSE disabled_reason END,
+                next_due = CASE WHEN failures + 1 >= $3 THEN NULL ELSE next_due END,
+                version = CASE WHEN enabled AND failures + 1 >= $3 THEN version + 1 ELSE version END,
+                updated_at = CASE WHEN enabled AND failures + 1 >= $3 THEN $2 ELSE updated_at END,
+                enabled = enabled AND failures + 1 < $3
+         WHERE id = $1 AND removed_at IS NULL RETURNING agent_id",
+        id.uuid(),
+        now,
+        signed(TRIGGER_FAILURES)
     )
     .fetch_optional(conn)
     .await?;

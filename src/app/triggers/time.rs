@@ -43,7 +43,7 @@ async fn go_on(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
         Ok(done) => Ok(done),
         Err(failure) if is_lasting(&failure) => {
             tracing::error!(firing.id = %id, error = %failure, "a firing that waited could not be done");
-            firings::break_off(ctx, id).await
+            give_up(ctx, id).await
         }
         Err(failure) => Err(failure),
     }
@@ -137,8 +137,20 @@ async fn ready(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     Ok(1)
 }
 
+/// Ends a firing that cannot be done; it counts against its trigger, as every other failure does.
+async fn give_up(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
+    let mut turn = Turn::begin(ctx).await?;
+    let now = turn.house.now();
+    let Some(trigger) = firings::break_off(&mut turn.tx, id, now).await? else { return Ok(0) };
+    if let Some(agent_id) = rows::count_failure(&mut turn.tx, trigger, now).await? {
+        turn.broken(ctx, trigger, &agent_id);
+    }
+    turn.conclude(ctx).await?;
+    Ok(1)
+}
+
 /// Switches off a trigger that cannot even be read: it would be due again in every round.
-async fn break_off(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
+pub(super) async fn break_off(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx).await?;
     let Some(agent_id) = rows::break_off(&mut turn.tx, id, turn.house.now()).await? else { return Ok(0) };
     turn.broken(ctx, id, &agent_id);

@@ -7,7 +7,7 @@ use entente_core::access::Level;
 use entente_core::clock::{Timestamp, rfc3339};
 use entente_core::events::{Draft, Event, Kind};
 use entente_core::idempotency::Idempotency;
-use entente_core::ids::{IntentId, TriggerId};
+use entente_core::ids::{IntentId, KeyId, TriggerId};
 use entente_core::keys::Scope;
 use entente_core::principals::HOUSE;
 use entente_core::traces::Trace;
@@ -117,7 +117,7 @@ impl Turn {
             End::Made(intent, lineage) => {
                 firing.intent_id = Some(intent);
                 stored.trigger = stored.trigger.fired(now);
-                let mut about = self.about(&firing);
+                let mut about = Self::about(&firing);
                 about["fire_count"] = json!(stored.trigger.fire_count);
                 about["lineage"] = Value::Object(lineage.shown(&stored.trigger));
                 let actor = stored.trigger.agent_id.clone();
@@ -129,21 +129,21 @@ impl Turn {
                 firing.detail = detail;
                 let limit = reason == SkipReason::CascadeLimit;
                 let kind = if limit { Kind::TriggerCascadeLimit } else { Kind::TriggerSkipped };
-                let about = self.about(&firing);
+                let about = Self::about(&firing);
                 self.tell(ctx, kind, &stored.trigger, about);
             }
             End::Failed(reason, detail) => {
                 firing.reason = Some(reason.to_owned());
                 firing.detail = Some(detail);
                 stored.trigger = stored.trigger.failed(cause, now);
-                let about = self.about(&firing);
+                let about = Self::about(&firing);
                 self.tell(ctx, Kind::TriggerFailed, &stored.trigger, about);
             }
             End::Powerless => {
                 firing.reason = Some(DisabledReason::Powers.as_str().to_owned());
                 firing.detail = Some(POWERLESS.to_owned());
                 stored.trigger = stored.trigger.disabled(DisabledReason::Powers, now);
-                let about = self.about(&firing);
+                let about = Self::about(&firing);
                 self.tell(ctx, Kind::TriggerFailed, &stored.trigger, about);
             }
         }
@@ -178,7 +178,7 @@ impl Turn {
         self.house.record(ctx, Draft::of(Kind::TriggerFailed, HOUSE, payload));
     }
 
-    fn about(&self, firing: &Firing) -> Value {
+    fn about(firing: &Firing) -> Value {
         let intent = firing.source.map(|(intent, _)| intent).filter(|intent| *intent != IntentId::HOUSE);
         json!({
             "firing_id": firing.id, "cause": firing.cause, "reason": firing.reason, "intent_id": firing.intent_id,
@@ -256,23 +256,23 @@ impl Turn {
 
 /// The trigger's owner with the powers that it has at this moment; `None` when it may make no intents.
 async fn owner(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Outcome<Option<Caller>> {
-    let owners = owners(conn, &[stored], now).await?;
+    let one = (stored.trigger.id, stored.key_id, stored.trigger.agent_id.as_str());
+    let owners = owners(conn, &[one], now).await?;
     Ok(owners.into_values().next().filter(|owner| owner.has(Scope::IntentsWrite)))
 }
 
-/// The owners of these triggers with the powers that they have at this moment, by the trigger; those that have none are left
+/// The owners of these triggers (each with its key and its agent) with the powers that they have at this moment, by the trigger; those that have none are left
 /// out.
 pub(super) async fn owners(
     conn: &mut PgConnection,
-    triggers: &[&Stored],
+    triggers: &[(TriggerId, KeyId, &str)],
     now: Timestamp,
 ) -> Outcome<HashMap<TriggerId, Caller>> {
-    let keys: Vec<_> = triggers.iter().map(|stored| stored.key_id).collect();
+    let keys: Vec<_> = triggers.iter().map(|(_, key, _)| *key).collect();
     let grants = endpoints::grants(conn, &keys, now).await?;
-    let owner = |stored: &&Stored| {
-        let grant = grants.get(&stored.key_id)?.clone();
-        let caller = Caller::new(grant, Some(&stored.trigger.agent_id), now).ok()?;
-        Some((stored.trigger.id, caller))
+    let owner = |(id, key, agent): &(TriggerId, KeyId, &str)| {
+        let grant = grants.get(key)?.clone();
+        Some((*id, Caller::new(grant, Some(agent), now).ok()?))
     };
     Ok(triggers.iter().filter_map(owner).collect())
 }

@@ -16,7 +16,11 @@ impl Site<'_> {
     pub(super) async fn agents(&mut self) {
         let form = self.form;
         let silent = AgentForm::default();
-        let assigned = self.all("/agents").await;
+        // The server tells all of them at once, whatever page is asked for.
+        let assigned = match self.path("/agents") {
+            Some(path) => self.api.get(&path, &[]).await,
+            None => Ok(json!([])),
+        };
         for (id, agent) in &form.agents {
             let agent = agent.as_ref().unwrap_or(&silent);
             let wanted = said([
@@ -29,7 +33,9 @@ impl Site<'_> {
                 self.report.note("agent", id, told);
             }
             let told = match &assigned {
-                Ok(assigned) => self.assign(id, agent, assigned).await,
+                Ok(assigned) => {
+                    self.assign(id, agent, assigned.as_array().map(Vec::as_slice).unwrap_or_default()).await
+                }
                 Err(failure) => Ok(Told::skipped(failure.to_string())),
             };
             self.report.note("assignment", id, told);
@@ -84,11 +90,12 @@ impl Site<'_> {
             return Ok(Told::new(Outcome::Unchanged, found));
         }
         let body = json!({ "agent_id": id, "role": role.unwrap_or(ROLE) });
-        let Some(found) = found else { return self.make("/agents", id, &body).await };
+        let (outcome, detail) =
+            if found.is_some() { (Outcome::Changed, "role") } else { (Outcome::Created, "") };
         let (false, Some(path)) = (self.dry_run, self.path("/agents")) else {
-            return Ok(Told::new(Outcome::Changed, found).detail("role"));
+            return Ok(Told::new(outcome, found.unwrap_or(&Value::Null)).detail(detail));
         };
-        // No key: a role may come back to what it was.
-        Ok(Told::new(Outcome::Changed, &self.api.post(&path, &body).await?).detail("role"))
+        // No key: a role may come back to what it was, and an agent that was taken off may come back. Twice is as once.
+        Ok(Told::new(outcome, &self.api.post(&path, &body).await?).detail(detail))
     }
 }

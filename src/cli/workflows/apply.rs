@@ -55,7 +55,7 @@ impl Site<'_> {
         self.report.intent.as_ref().map(|id| format!("/intents/{}{rest}", segment(id)))
     }
 
-    /// A list of the intent's, all pages of it; empty while there is no intent.
+    /// A list of the intent's that has pages, all of them; empty while there is no intent.
     pub(super) async fn all(&self, rest: &str) -> Result<Vec<Value>, Failure> {
         let Some(path) = self.path(rest) else { return Ok(Vec::new()) };
         let mut items: Vec<Value> = Vec::new();

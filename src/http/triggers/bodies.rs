@@ -232,6 +232,7 @@ impl TriggerBody {
 }
 
 /// Tells a member that is null from one that is missing.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(member).map(Some)
 }
@@ -244,6 +245,7 @@ fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Opt
     "condition": { "cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin" },
     "intent_template": { "type": "compliance.review", "title": "Daily compliance review" }, "deduplication": "skip",
 }))]
+#[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct AskBody {
     /// What people call it.
     name: Option<String>,

@@ -217,6 +217,12 @@ struct TakenBody {
     deduplicated: bool,
 }
 
+/// What a webhook brings: any JSON, whose parts the trigger's template and `condition.transform` speak of.
+#[derive(ToSchema)]
+#[schema(as = TriggerWebhookContent, value_type = Object, example = json!({ "type": "invoice.paid", "data": { "id": "in_7", "amount": 1200 } }))]
+#[expect(dead_code, reason = "only the document speaks of it: the body is read as the sender signed it")]
+struct HookContent(Value);
+
 async fn take(
     request: &HttpRequest,
     doors: &Doors,
@@ -268,7 +274,7 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
 /// Needs no key: the sender signs with the trigger's secret, as Standard Webhooks 1.0 or GitHub has it. The same delivery
 /// (`webhook-id`) is taken in once.
 #[utoipa::path(operation_id = "receive_webhook", tag = "triggers", security(()),
-    request_body(content = Value, description = "Any JSON"),
+    request_body(content = HookContent, description = "Any JSON"),
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("webhook-id" = Option<String>, Header, description = "The delivery's own id"),
            ("webhook-timestamp" = Option<String>, Header, description = "When it was sent, in seconds since 1970"),
@@ -284,7 +290,7 @@ async fn receive(request: HttpRequest, doors: web::Data<Doors>, path: web::Path<
 ///
 /// The end of the URL is what nobody can guess (`verify: "token"`).
 #[utoipa::path(operation_id = "receive_webhook_by_token", tag = "triggers", security(()),
-    request_body(content = Value, description = "Any JSON"),
+    request_body(content = HookContent, description = "Any JSON"),
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("token" = String, Path, description = "What its URL ends in"),
            ("webhook-id" = Option<String>, Header, description = "The delivery's own id")),

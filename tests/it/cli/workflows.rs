@@ -230,6 +230,35 @@ async fn agents_are_registered_where_the_file_says_what_they_are() {
     world.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_taken_off_is_assigned_again_among_a_thousand() {
+    let world = World::start().await;
+    let text = "version: \"1.0\"\nintent:\n  title: t\nagents:\n  agent.b:\n";
+    let file = write("many.yaml", text);
+    let first = report(&apply(&world, &file, &[]));
+    // As many as are read at once elsewhere: a list that has no pages is read once all the same.
+    sqlx::query(
+        "INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
+         SELECT gen_random_uuid(), i.id, 'agent.x' || n, 'worker', 'agent.lead', i.created_at
+         FROM intents i, generate_series(1, 1000) AS n WHERE i.title = 't'",
+    )
+    .execute(&world.ctx().pool)
+    .await
+    .unwrap();
+    let agents = format!("/intents/{}/agents", first["intent_id"].as_str().unwrap());
+    assert_eq!(lead(&world).get(&agents).await.ok().as_array().unwrap().len(), 1001);
+    assert_eq!(outcomes(&report(&apply(&world, &file, &[])), "unchanged"), Vec::<String>::new());
+    lead(&world).delete(&format!("{agents}/agent.b")).await;
+    for more in [&["--dry-run"][..], &[]] {
+        let told = report(&apply(&world, &file, more));
+        assert_eq!(outcomes(&told, "unchanged"), ["assignment agent.b: created"]);
+    }
+    let found = lead(&world).get(&agents).await.ok();
+    assert!(found.as_array().unwrap().iter().any(|one| one["agent_id"] == "agent.b"), "it is not assigned");
+    fs::remove_file(file).unwrap();
+    world.end().await;
+}
+
 fn text_has(output: &Output, words: &[&str]) -> bool {
     let text = text(output);
     words.iter().all(|word| text.contains(word))

@@ -30,6 +30,8 @@ pub enum Act {
     Flood,
     /// A status, and a body that never comes.
     Drip(u16),
+    /// 200 to who comes with this authorization, and 401 to all others.
+    Admit(&'static str),
 }
 
 /// One request that it got.
@@ -150,6 +152,7 @@ impl Receiver {
 async fn serve(mut stream: TcpStream, state: Arc<State>) {
     let mut buffer = Vec::new();
     while let Some(got) = request(&mut stream, &mut buffer).await {
+        let authorization = got.headers.get("authorization").cloned();
         state.got.lock().unwrap().push(got);
         let act = {
             let mut acts = state.acts.lock().unwrap();
@@ -162,6 +165,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         let said = match act {
             Act::Say(status, body) => head(status, "", body.len()) + body,
             Act::Header(status, name, value) => head(status, &format!("{name}: {value}\r\n"), 0),
+            Act::Admit(one) => head(if authorization.as_deref() == Some(one) { 200 } else { 401 }, "", 0),
             Act::Hang => return std::future::pending().await,
             Act::Close => return,
             Act::Drip(status) => {

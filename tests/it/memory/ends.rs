@@ -217,6 +217,51 @@ async fn a_full_namespace_lets_the_oldest_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_helps_is_found_among_many_that_do_not() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada, None).await;
+    let work = task(&ada, &home, json!({ "memory_policy": { "max_entries": 2 } })).await;
+    let of_task = |namespace: &str| json!({ "memory_type": "working", "scope": { "task_id": work }, "namespace": namespace });
+    fill(&world, "agent.ada", None, false).await;
+    // A task's own go for it, though a thousand others were used longer ago; in whichever namespace they are.
+    keep(&ada, "first", of_task("elsewhere")).await;
+    keep(&ada, "second", of_task("elsewhere")).await;
+    sqlx::query("DELETE FROM memory_entries WHERE key = 'old/1'").execute(&world.ctx().pool).await.unwrap();
+    let third = keep(&ada, "third", of_task("findings")).await;
+    assert_eq!(third["evicted"].as_array().unwrap().len(), 1, "{third}");
+    assert_eq!(third["evicted"][0]["key"], "first");
+    // A namespace that is full of what is in force, besides hundreds that are archived.
+    let archive = "INSERT INTO memory_entries (id, agent_id, namespace, key, memory_type, value, bytes, tags, pinned, priority,
+             version, created_at, updated_at, updated_by, used_at, archived_at)
+         SELECT gen_random_uuid(), agent_id, 'findings', key, 'working', '{}', 10, '{}', false, 1, 1, created_at, created_at,
+             agent_id, created_at, created_at FROM memory_entries WHERE key LIKE 'old/%' LIMIT 300";
+    sqlx::query(archive).execute(&world.ctx().pool).await.unwrap();
+    let made = keep(&ada, "new", json!({})).await;
+    assert_eq!(made["evicted"][0]["key"], "old/2", "{made}");
+    // All that the agent may have, full of what is archived elsewhere.
+    sqlx::query("UPDATE memory_stores SET entries = 10000").execute(&world.ctx().pool).await.unwrap();
+    let made = keep(&ada, "new", json!({ "namespace": "third" })).await;
+    assert_eq!(made["evicted"].as_array().unwrap().len(), 1, "{made}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_grows_within_its_tasks_room() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let home = intent(&ada, None).await;
+    let work = task(&ada, &home, json!({ "memory_policy": { "max_total_size_kb": 1 } })).await;
+    let made =
+        keep(&ada, "k", json!({ "memory_type": "working", "scope": { "task_id": work }, "value": {} })).await;
+    let large = json!({ "value": { "v": "x".repeat(2_000) } });
+    let refused = ada.seen(&json!(1)).patch(&at(&made), large).await.refused(413, "too_large");
+    assert_eq!(refused["errors"][0]["loc"], json!(["body", "scope"]));
+    ada.seen(&json!(1)).patch(&at(&made), json!({ "value": { "v": "x" } })).await.is(200);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_thousand_changes_are_kept() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;

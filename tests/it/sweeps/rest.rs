@@ -42,9 +42,9 @@ pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
             world.clock.advance(60);
         }
         Sweep::Invocations => {
-            let sql = "INSERT INTO tool_invocations (id, grant_id, service, tool, agent_id, parameters, status, context, reported,
+            let sql = "INSERT INTO tool_invocations (id, grant_id, owner_id, service, tool, agent_id, parameters, status, context, reported,
                                                      started_at, deadline_at)
-                 SELECT gen_random_uuid(), gen_random_uuid(), 'mail', 'send', 'agent.ada', '{}', 'running', '{}', false,
+                 SELECT gen_random_uuid(), gen_random_uuid(), 'agent.ada', 'mail', 'send', 'agent.ada', '{}', 'running', '{}', false,
                         '2026-11-21T08:00:00Z', '2026-11-21T08:01:00Z' FROM generate_series(1, 5)";
             raw_sql(sql).execute(&world.ctx().pool).await.unwrap();
             world.clock.advance(60);

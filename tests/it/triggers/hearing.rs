@@ -240,3 +240,84 @@ async fn a_flood_is_cut() {
     assert_eq!(now(&ada, &made).await["fire_count"], 61);
     end(world).await;
 }
+
+#[tokio::test]
+async fn a_flow_that_never_pauses_is_fired_for_at_its_rate() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let talk = intent(&ada, "talk").await;
+    let made = trigger(&ada, "event", on("note", json!({}))).await;
+    // Two a second, for three minutes and a bit.
+    for _ in 0..190 {
+        note(&ada, &talk, json!({})).await;
+        note(&ada, &talk, json!({})).await;
+        hear(&world).await;
+        world.clock.advance(1);
+    }
+    let fired = now(&ada, &made).await["fire_count"].as_i64().unwrap();
+    assert!((180..=240).contains(&fired), "{fired}");
+    let text = "SELECT count(*) FROM trigger_firings WHERE reason = 'rate'";
+    let said: i64 = sqlx::query_scalar(text).fetch_one(&world.ctx().pool).await.unwrap();
+    assert!((3..=4).contains(&said), "once a minute, not {said} times");
+    end(world).await;
+}
+
+#[tokio::test]
+async fn all_of_a_principals_have_a_bound_too() {
+    let world = World::start().await;
+    let (ada, eve) = (world.agent("agent.ada").await, world.agent("agent.eve").await);
+    let talk = intent(&ada, "talk").await;
+    for _ in 0..8 {
+        trigger(&ada, "event", on("note", json!({}))).await;
+    }
+    let other = trigger(&eve, "event", on("note", json!({}))).await;
+    for _ in 0..50 {
+        note(&ada, &talk, json!({})).await;
+    }
+    hear(&world).await;
+    assert_eq!(intents(&ada).await.len() + 1, 300 + 50 + 1);
+    assert_eq!(now(&eve, &other).await["fire_count"], 50, "another principal's have their own");
+    end(world).await;
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_keeps_none_of_the_others_from_hearing() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let talk = intent(&ada, "talk").await;
+    let deaf = trigger(&ada, "event", on("note", json!({}))).await;
+    let mute = trigger(&ada, "event", on("note", json!({}))).await;
+    let fine = trigger(&ada, "event", on("note", json!({}))).await;
+    for (text, broken) in [
+        ("UPDATE triggers SET condition = '{\"event\": 7}' WHERE id = $1", &deaf),
+        ("UPDATE triggers SET template = '7' WHERE id = $1", &mute),
+    ] {
+        let id: entente_core::ids::TriggerId = broken["trigger_id"].as_str().unwrap().parse().unwrap();
+        sqlx::query(text).bind(id.uuid()).execute(&world.ctx().pool).await.unwrap();
+    }
+    for n in 1..=11 {
+        note(&ada, &talk, json!({})).await;
+        hear(&world).await;
+        assert_eq!(now(&ada, &fine).await["fire_count"], n);
+    }
+    // The one is switched off at once, the other after ten failures, and each is told.
+    let failed = async |one: &Value| {
+        let told = told(&world).await;
+        let of_it = told.iter().filter(|(kind, about)| {
+            kind == "trigger.failed"
+                && about["trigger_id"] == one["trigger_id"]
+                && about["reason"] == "internal"
+        });
+        of_it.count()
+    };
+    assert_eq!((failed(&deaf).await, failed(&mute).await), (1, 10));
+    let off: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM triggers WHERE NOT enabled AND disabled_reason = 'failing'")
+            .fetch_one(&world.ctx().pool)
+            .await
+            .unwrap();
+    assert_eq!(off, 2);
+    // Nor from being listed.
+    assert_eq!(ada.get("/triggers").await.ok().as_array().unwrap().len(), 1);
+    end(world).await;
+}

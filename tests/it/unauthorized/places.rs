@@ -115,6 +115,7 @@ impl Places {
                 let one = id("checkpoint_id");
                 format!("{path}?from_checkpoint={one}&to_checkpoint={one}")
             }
+            "/api/v1/decisions" => format!("{path}?intent_id={}", id("intent_id")),
             "/api/v1/aee/keys/{kid}" => format!("{path}?entity=agent.owner"),
             _ => path.to_owned(),
         };

@@ -1,0 +1,189 @@
+//! Tokens that services give for credentials (OAuth 2): in memory those of a client, sealed those in whose place another comes.
+//! One call at a time asks for a credential's token: a service that hands out a new refresh token for each takes two that ask
+//! with the same one for thieves.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use entente_core::ids::ToolCredentialId;
+use entente_core::invocations::Mishap;
+use entente_core::limits::TOOL_RESULT_BYTES;
+use entente_core::tool_credentials::ToolCredential;
+use entente_core::tool_secrets::{Scrubber, ToolSecret};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex as Turn;
+use zeroize::Zeroizing;
+
+use super::{Calling, Failed, failed};
+use crate::app::Outcome;
+use crate::app::invocations::Started;
+use crate::app::tool_credentials::{self, Kept};
+
+/// Tokens remembered at the most.
+const TOKENS: usize = 1_000;
+
+/// How long a token is used at the most, and how much earlier than its end it is replaced.
+const TOKEN_TIME: Duration = Duration::from_hours(1);
+const TOKEN_EARLY: Duration = Duration::from_secs(30);
+
+/// Where a token is in a secret.
+pub(super) const NAMES: [&str; 2] = ["access_token", "token"];
+
+/// A token that a service gave for a credential.
+struct Token {
+    text: Zeroizing<String>,
+    until: Instant,
+    /// The version of the secret, and what is known of the service: with others it would be another token.
+    version: i32,
+    metadata: Map<String, Value>,
+}
+
+/// The tokens that this server has, and who asks for one.
+#[derive(Default)]
+pub(super) struct Tokens {
+    known: Mutex<HashMap<ToolCredentialId, Token>>,
+    turns: Mutex<HashMap<ToolCredentialId, Arc<Turn<()>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tokens {
+    fn turn(&self, id: ToolCredentialId) -> Arc<Turn<()>> {
+        let mut turns = lock(&self.turns);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(id).or_default())
+    }
+
+    /// One that is still good, and is not the one that was refused.
+    fn known(&self, of: &ToolCredential, refused: Option<&str>) -> Option<Zeroizing<String>> {
+        let known = lock(&self.known);
+        let token = known.get(&of.id)?;
+        let same = token.version == of.version && token.metadata == of.metadata;
+        let good = token.until > Instant::now() && refused != Some(token.text.as_str());
+        (same && good).then(|| token.text.clone())
+    }
+
+    fn remember(&self, of: &ToolCredential, text: &Zeroizing<String>, answer: &Map<String, Value>) {
+        let lasts = answer.get("expires_in").and_then(Value::as_u64).map(Duration::from_secs);
+        let lasts = lasts.map(|lasts| lasts.min(TOKEN_TIME).saturating_sub(TOKEN_EARLY));
+        let Some(lasts) = lasts.filter(|lasts| !lasts.is_zero()) else { return };
+        let mut known = lock(&self.known);
+        let now = Instant::now();
+        known.retain(|id, token| token.until > now && *id != of.id);
+        if known.len() < TOKENS {
+            let metadata = of.metadata.clone();
+            let token = Token { text: text.clone(), until: now + lasts, version: of.version, metadata };
+            known.insert(of.id, token);
+        }
+    }
+}
+
+fn none(why: &str) -> Failed {
+    Failed::new(Mishap::NoToken, format!("The service gave no token: {why}."))
+}
+
+impl Calling {
+    /// A token for a credential: one that is remembered, or a new one; another than the one that was refused.
+    pub(super) async fn token(
+        &self,
+        started: &Started,
+        scrubber: &mut Scrubber,
+        refused: Option<&str>,
+    ) -> Result<Zeroizing<String>, Failed> {
+        let turn = self.tokens.turn(started.credential.id);
+        let patience = Duration::from_millis(started.connection.timeout_millis().into());
+        let _turn = tokio::time::timeout(patience, turn.lock())
+            .await
+            .map_err(|_late| none("other calls have been waiting for one for too long"))?;
+        if let Some(token) = self.tokens.known(&started.credential, refused) {
+            scrubber.add(&token);
+            return Ok(token);
+        }
+        let renewed = tool_credentials::renewed(&self.ctx, &started.credential).await;
+        let renewed = renewed.map_err(|failure| {
+            tracing::error!(credential.id = %started.credential.id, error = %failure,
+                "a credential could not be read again");
+            none("the credential could not be read again")
+        })?;
+        let (credential, secret) =
+            renewed.unwrap_or_else(|| (started.credential.clone(), started.secret.clone()));
+        scrubber.adopt(secret.scrubber());
+        let kept = secret.first(&NAMES).filter(|token| refused != Some(*token));
+        if let Some(token) = kept.filter(|_| credential.version != started.credential.version) {
+            return Ok(Zeroizing::new(token.to_owned()));
+        }
+        let (token, answer) = self.ask(started, &secret).await?;
+        scrubber.add(&token);
+        self.keep((&credential, &secret), &token, answer, scrubber).await;
+        Ok(token)
+    }
+
+    async fn ask(
+        &self,
+        started: &Started,
+        secret: &ToolSecret,
+    ) -> Result<(Zeroizing<String>, Map<String, Value>), Failed> {
+        let request = started.connection.token_request(secret).map_err(|refusal| none(&refusal.message))?;
+        let request = request.ok_or_else(|| none("the credential has not what it takes to ask for one"))?;
+        let heard = self.egress.call(request, TOOL_RESULT_BYTES).await;
+        let heard = heard.map_err(|unheard| none(&failed(unheard, "it").message))?;
+        if !(200..300).contains(&heard.status) {
+            return Err(none(&format!("it answered {}", heard.status)));
+        }
+        let Ok(Value::Object(mut answer)) = serde_json::from_str::<Value>(&heard.body) else {
+            return Err(none("it answered something else"));
+        };
+        let Some(Value::String(token)) = answer.remove("access_token") else {
+            return Err(none("there is no `access_token` in its answer"));
+        };
+        Ok((Zeroizing::new(token), answer))
+    }
+
+    /// Keeps a new token: that of a credential that had one in its place, or that was given with another refresh token, sealed;
+    /// that of a client in memory.
+    async fn keep(
+        &self,
+        (credential, secret): (&ToolCredential, &ToolSecret),
+        token: &Zeroizing<String>,
+        mut answer: Map<String, Value>,
+        scrubber: &mut Scrubber,
+    ) {
+        let refresh = match answer.remove("refresh_token") {
+            Some(Value::String(refresh)) if !refresh.is_empty() => Some(refresh),
+            _ => None,
+        };
+        if let Some(refresh) = &refresh {
+            scrubber.add(refresh);
+        }
+        let refresh = refresh.filter(|_| secret.get("refresh_token").is_some());
+        if secret.first(&NAMES).is_none() && refresh.is_none() {
+            self.tokens.remember(credential, token, &answer);
+            return;
+        }
+        match self.seal(credential, secret, token, refresh).await {
+            Ok(Kept::Sealed) => {}
+            Ok(Kept::Replaced) => tracing::warn!(credential.id = %credential.id,
+                "a token that a service has replaced is not kept: its credential was changed meanwhile"),
+            Err(failure) => tracing::error!(credential.id = %credential.id, error = %failure,
+                "a token that a service has replaced could not be kept"),
+        }
+    }
+
+    async fn seal(
+        &self,
+        credential: &ToolCredential,
+        secret: &ToolSecret,
+        token: &Zeroizing<String>,
+        refresh: Option<String>,
+    ) -> Outcome<Kept> {
+        let mut next = ToolSecret::default();
+        next.put("access_token", token.to_string())?;
+        if let Some(refresh) = refresh {
+            next.put("refresh_token", refresh)?;
+        }
+        tool_credentials::refreshed(&self.ctx, credential, &secret.clone().with(next)).await
+    }
+}
