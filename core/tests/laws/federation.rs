@@ -228,7 +228,8 @@ fn only_what_the_operator_shares_leaves() {
     assert_eq!((&sent["intent_description"], &sent["intent_state"]), (&json!(""), &json!({ "a": 1 })));
     assert_eq!(sent["intent_constraints"], json!({ "secret": true }));
     // What the intent asks its own people does not.
-    let asking = intent(json!({ "a": 1, "_suspension": { "question": "May I?" } }));
+    let mut asking = intent(json!({ "a": 1 }));
+    asking.state.insert("_suspension".to_owned(), json!({ "question": "May I?" }));
     let sent = letter(&federation, &federation.peers[0], &asking, &ask, None, id(), at(0)).unwrap();
     assert_eq!(sent["intent_state"], json!({ "a": 1 }));
     let large = intent(json!({ "a": "x".repeat(600_000) }));
