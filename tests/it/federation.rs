@@ -1,6 +1,7 @@
 //! Federation (RFC-0022, RFC-0023): two servers that know each other, an intent that goes from one to the other and whose end
 //! comes back; what is lost on the way, sent twice or by somebody else, is in `federation/rough.rs` and `federation/hostile.rs`; who knows whom in `federation/knowing.rs`.
 
+mod bounds;
 mod hostile;
 mod knowing;
 mod rough;

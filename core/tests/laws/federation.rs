@@ -8,7 +8,7 @@ use entente_core::agents::{Agent, Registration, register};
 use entente_core::federation::deliveries::{Delivery, check_signed, fingerprint};
 use entente_core::federation::dispatches::{DelegationScope, DispatchAsk, Origin, State, letter};
 use entente_core::federation::signing::{canonical, check, check_fresh, sign};
-use entente_core::federation::{Federation, Part, Peer, Relationship, did_of, is_same_did};
+use entente_core::federation::{Federation, Part, Peer, Relationship, did_of, is_final, is_same_did};
 use entente_core::globs::Glob;
 use entente_core::ids::{DispatchId, IntentId};
 use entente_core::intents::{Intent, IntentAsk, IntentStatus, create};
@@ -227,6 +227,11 @@ fn only_what_the_operator_shares_leaves() {
         .unwrap();
     assert_eq!((&sent["intent_description"], &sent["intent_state"]), (&json!(""), &json!({ "a": 1 })));
     assert_eq!(sent["intent_constraints"], json!({ "secret": true }));
+    // What the intent asks its own people does not.
+    let mut asking = intent(json!({ "a": 1 }));
+    asking.state.insert("_suspension".to_owned(), json!({ "question": "May I?" }));
+    let sent = letter(&federation, &federation.peers[0], &asking, &ask, None, id(), at(0)).unwrap();
+    assert_eq!(sent["intent_state"], json!({ "a": 1 }));
     let large = intent(json!({ "a": "x".repeat(600_000) }));
     let refused = letter(&federation, &federation.peers[0], &large, &ask, None, id(), at(0)).unwrap_err();
     assert_eq!(refused.code, Code::TooLarge);
@@ -300,6 +305,18 @@ fn what_a_delivery_asks_for_is_judged() {
     }
     assert!(asks(json!({ "dispatch_id": "" })).check(&federation.peers[0]).is_err());
     assert!(asks(json!({ "intent_id": "a b" })).check(&federation.peers[0]).is_err());
+    for bad in [
+        json!({ "agent_id": "x".repeat(201) }),
+        json!({ "agent_id": "" }),
+        json!({ "delegation_scope": { "permissions": vec!["p"; 1_001] } }),
+        json!({ "delegation_scope": { "permissions": ["x".repeat(201)] } }),
+        json!({ "delegation_scope": { "max_delegation_depth": 9_007_199_254_740_993_i64 } }),
+        json!({ "delegation_scope": { "expires_at": "soon" } }),
+    ] {
+        assert!(asks(bad.clone()).check(&federation.peers[0]).is_err(), "{bad}");
+    }
+    let asking = json!({ "intent_state": { "a": 1, "_suspension": { "question": "May I?" } } });
+    assert_eq!(asks(asking).intent().state, members(json!({ "a": 1 })));
     federation.peers[0].delivers = false;
     assert_eq!(asks(json!({})).check(&federation.peers[0]).unwrap_err().code, Code::Forbidden);
     assert_eq!(asks(json!({})).rejection(true, at(0)), None);
@@ -311,6 +328,28 @@ fn what_a_delivery_asks_for_is_judged() {
     );
     let ended = json!({ "delegation_scope": { "expires_at": "1970-01-01T00:00:00Z" } });
     assert!(asks(ended).rejection(true, at(0)).is_some());
+}
+
+#[test]
+fn only_what_is_said_of_the_letter_itself_is_final() {
+    for status in [0, 301, 401, 403, 404, 405, 408, 425, 429, 500, 503] {
+        assert!(!is_final(status, ""), "{status}");
+    }
+    for status in [400, 409, 410, 413, 422] {
+        assert!(is_final(status, "no"), "{status}");
+    }
+    assert!(!is_final(422, r#"{"code": "outside_window"}"#), "a clock is put right");
+}
+
+#[test]
+fn no_denial_is_left_out_when_an_intent_is_passed_on() {
+    let denies = |word: &str| DelegationScope {
+        denied_operations: (0..150).map(|n| format!("{word}{n}")).collect(),
+        ..DelegationScope::default()
+    };
+    let refused = denies("a").attenuated(&denies("b"), at(0)).unwrap_err();
+    assert_eq!(refused.code, Code::TooLarge);
+    assert_eq!(denies("a").attenuated(&denies("a"), at(0)).unwrap().denied_operations.len(), 150);
 }
 
 #[test]

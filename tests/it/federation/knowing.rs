@@ -52,6 +52,10 @@ async fn a_server_says_who_it_is_and_to_its_own_whom_it_knows() {
     assert_eq!(manifest["server_did"], did(two.ports.0));
     assert_eq!((&manifest["peers"], &manifest["trust_policy"]), (&json!([]), &json!("allowlist")));
     assert_eq!(manifest["public_key"], show_key(&signer(1).public_key()));
+    let found = two.a.anon().get("//.well-known/openintent.json").await.ok();
+    assert_eq!(found["endpoints"]["federation"], "/.well-known/openintent-federation.json");
+    let features = two.a.anon().get("/server/config").await.ok()["features"].clone();
+    assert_eq!((&features["federation"], &features["federationReceive"]), (&json!(true), &json!(true)));
     let document = two.a.anon().get("//.well-known/did.json").await.ok();
     let method = &document["verificationMethod"][0];
     assert_eq!(

@@ -150,7 +150,14 @@ async fn what_a_peer_says_decides_whether_it_is_asked_again() {
     let (world, ada, intent) = alone(receiver.address.port()).await;
     let target = url(receiver.address.port());
     let cases = [
-        (Act::Say(403, "who are you?"), 1, "rejected"),
+        (Act::Say(400, "what is this?"), 1, "rejected"),
+        (Act::Say(422, "what is this?"), 1, "rejected"),
+        // What may be put right there, or passes.
+        (Act::Say(401, "who are you?"), 2, "accepted"),
+        (Act::Say(403, r#"{"code": "bad_signature"}"#), 2, "accepted"),
+        (Act::Say(404, "not set up"), 2, "accepted"),
+        (Act::Say(422, r#"{"code": "outside_window"}"#), 2, "accepted"),
+        (Act::Say(429, ""), 2, "accepted"),
         (Act::Say(200, r#"{"accepted": false, "message": "no room"}"#), 1, "rejected"),
         (Act::Say(200, r#"{"accepted": true, "local_intent_id": "fed-1"}"#), 1, "accepted"),
         (Act::Say(503, "busy"), 2, "accepted"),

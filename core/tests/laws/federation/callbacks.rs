@@ -56,6 +56,14 @@ fn a_peer_is_told_of_changes_together_and_of_the_end_once() {
 }
 
 #[test]
+fn of_what_people_here_are_asked_nothing_is_told() {
+    let (events, now) = log(&["_suspension"]);
+    assert_eq!(news("d-1", &events, &now, true), Vec::<Map<String, Value>>::new());
+    let (events, now) = log(&["_suspension", "a"]);
+    assert_eq!(news("d-1", &events, &now, true)[0]["state_delta"], json!({ "a": { "deep": 1 } }));
+}
+
+#[test]
 fn what_is_too_large_to_be_told_is_counted() {
     let (events, mut now) = log(&["a", "b"]);
     now.state.insert("a".to_owned(), json!("x".repeat(100_000)));
@@ -83,7 +91,11 @@ fn a_callback_is_known_by_its_key_or_by_what_it_says() {
     assert_eq!(key(plain.clone()), key(with("signature", json!("x"))));
     assert_ne!(key(plain.clone()), key(with("event_type", json!("completed"))));
     assert_eq!(key(with("idempotency_key", json!("k"))), "k");
-    for bad in [with("idempotency_key", json!("")), with("state_delta", json!({ "n": 1e300 }))] {
+    for bad in [
+        with("idempotency_key", json!("")),
+        with("state_delta", json!({ "n": 1e300 })),
+        with("omitted", json!(u64::MAX)),
+    ] {
         assert!(read(bad).0.check().is_err());
     }
     assert_eq!(News::Completed.state(), State::Completed);
