@@ -213,14 +213,12 @@ impl Answerer<'_> {
 
     fn require(&self, escalation: &Escalation) -> Result<(), Refusal> {
         if escalation.assigned_to.is_some() {
-            // A person who manages the intent too: whoever is named may have no key any more.
-            if self.is_addressee(escalation) || (self.is_person() && self.standing.manages()) {
+            if self.is_addressee(escalation) {
                 return Ok(());
             }
             return Err(Refusal::new(
                 Code::NotThePrincipal,
-                "This was put before a person by name. Only that person resolves it, or a person who manages the intent, with a \
-                 key of their own.",
+                "This was put before a person by name. Only that person resolves it, with a key of its own.",
             ));
         }
         if self.is_person() || self.standing.reaches(Level::Admin) {

@@ -6,6 +6,7 @@ async fn goal(client: &Client) -> String {
     talk(client, json!({})).await.0
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn of(intent: &str, agent: &str, more: Value) -> Value {
     let mut body = json!({ "intent_id": intent, "agent_id": agent });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -13,6 +13,7 @@ async fn goal(client: &Client) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn question(more: Value) -> Value {
     let mut body = json!({
         "question": "Refund order 7?", "response_type": "choice", "principal_id": "human.ada",
@@ -31,6 +32,7 @@ async fn suspend(client: &Client, intent: &str, more: Value) -> Value {
     client.post(&format!("/intents/{intent}/suspend"), question(more)).await.is(201)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn said(asked: &Value, value: Value) -> Value {
     json!({ "suspension_id": asked["id"], "value": value })
 }

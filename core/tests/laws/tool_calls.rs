@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::any::at;
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn connection(value: Value) -> Connection {
     Connection::read(value.as_object().unwrap()).unwrap().unwrap()
 }

@@ -123,6 +123,7 @@ fn event(kind: &str, payload: Value) -> Map<String, Value> {
     members
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn filtered(filter: Value) -> Map<String, Value> {
     filter.as_object().unwrap().clone()
 }

@@ -219,9 +219,16 @@ struct TakenBody {
 
 /// What a webhook brings: any JSON, whose parts the trigger's template and `condition.transform` speak of.
 #[derive(ToSchema)]
-#[schema(as = TriggerWebhookContent, value_type = Object, example = json!({ "type": "invoice.paid", "data": { "id": "in_7", "amount": 1200 } }))]
+#[schema(as = TriggerWebhookContent)]
+#[schema(example = json!({ "type": "invoice.paid", "data": { "id": "in_7", "amount": 1200 } }))]
 #[expect(dead_code, reason = "only the document speaks of it: the body is read as the sender signed it")]
-struct HookContent(Value);
+struct HookContent {
+    /// What has happened, as the sender calls it.
+    r#type: Option<String>,
+    /// What it is about.
+    #[schema(value_type = Option<Object>)]
+    data: Option<Value>,
+}
 
 async fn take(
     request: &HttpRequest,

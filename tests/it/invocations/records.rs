@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::harness::{Act, Receiver, Setup, Value, World, ids, json};
+use crate::harness::{Act, Setup, Value, World, ids, json};
 use crate::invocations::{Stage, call};
-use crate::tool_grants::grant;
 use crate::vaults::{SECRET, tamper};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +72,7 @@ async fn a_call_whose_server_died_is_not_lost() {
     let again = || once.post("/tools/invoke", json!({ "tool_name": "echo" }));
     again().await.refused(503, "unavailable");
     // Over is over from its deadline on, before and after a sweep; nobody calls it again.
-    stage.world.clock.advance(30 * 4 + 120);
+    stage.world.clock.advance(600);
     for _ in 0..2 {
         let found = again().await.is(200);
         assert_eq!((&found["status"], &found["error_code"]), (&json!("error"), &json!("interrupted")));
@@ -164,32 +163,4 @@ async fn an_agent_reports_what_it_has_called_by_itself() {
     stage.ada.get(&format!("{list}?limit=101")).await.refused(422, "invalid_parameter");
     bob.get(&list).await.refused(404, "not_found");
     stage.world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn so_many_calls_at_once_and_no_more() {
-    let stage = Stage::plain().await;
-    stage.receiver.does([Act::Hang]);
-    let asks: Vec<_> = (0..32)
-        .map(|_| {
-            let ada = stage.ada.clone();
-            tokio::spawn(async move {
-                ada.try_send("POST", "/tools/invoke", Some(json!({ "tool_name": "echo" }).to_string())).await
-            })
-        })
-        .collect();
-    stage.receiver.until(32).await;
-    stage.ada.post("/tools/invoke", json!({ "tool_name": "echo" })).await.refused(429, "rate_limited");
-    // Another grant has its own.
-    let other = grant(&stage.ada, &stage.credential, "agent.ada", json!({})).await;
-    let quick = Receiver::start().await;
-    let metadata = json!({ "base_url": format!("http://{}", quick.address) });
-    let path = format!("/credentials/{}", stage.credential["id"].as_str().unwrap());
-    stage.ada.patch(&path, json!({ "metadata": metadata })).await.is(200);
-    let ask = json!({ "tool_name": "search", "grant_id": other["id"] });
-    stage.ada.post("/tools/invoke", ask).await.is(200);
-    for ask in asks {
-        ask.abort();
-    }
-    stage.world.server.stop().await;
 }

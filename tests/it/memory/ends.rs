@@ -84,7 +84,7 @@ async fn working_memory_ends_with_its_task() {
     ada.post("/memory", ask("late", work(&one))).await.refused(409, "invalid_transition");
     let other = intent(&ada, None).await;
     let both = json!({ "scope": { "task_id": two, "intent_id": other } });
-    ada.post("/memory", ask("both", both)).await.refused(422, "unprocessable");
+    ada.post("/memory", ask("both", both)).await.refused(404, "not_found");
     let log = told(&ada, &home).await;
     let archived: Vec<&Value> =
         log.iter().filter(|(kind, _)| kind == "memory.archived").map(|(_, payload)| payload).collect();
@@ -226,6 +226,7 @@ async fn what_helps_is_found_among_many_that_do_not() {
     fill(&world, "agent.ada", None, false).await;
     // A task's own go for it, though a thousand others were used longer ago; in whichever namespace they are.
     keep(&ada, "first", of_task("elsewhere")).await;
+    world.clock.advance(1);
     keep(&ada, "second", of_task("elsewhere")).await;
     sqlx::query("DELETE FROM memory_entries WHERE key = 'old/1'").execute(&world.ctx().pool).await.unwrap();
     let third = keep(&ada, "third", of_task("findings")).await;

@@ -5,6 +5,7 @@ use super::{goal, now, respond, types, waiting};
 use crate::harness::{Client, Reply, Value, World, json};
 use crate::moments::{answer, at, dialogue, option};
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn record(id: &str, more: Value) -> Value {
     let mut record = json!({
         "id": id, "question": "Deploy?", "response_type": "confirm", "context": { "principal_id": "human.ada" },

@@ -5,6 +5,7 @@ use entente_core::ids::TriggerId;
 use super::{did, intents, now, path, told, trigger};
 use crate::harness::{Setup, Value, World, json};
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn every(seconds: u32, more: Value) -> Value {
     let mut condition = json!({ "every_seconds": seconds });
     condition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -85,7 +86,7 @@ async fn a_server_that_was_away_makes_up_as_it_was_told() {
     assert_eq!(titles.iter().filter(|title| title.contains("T09:00:00")).count(), 2);
     assert_eq!(titles.iter().filter(|title| title.contains("T08:10:00")).count(), 1);
     let skipped = ("due".to_owned(), "skipped".to_owned(), json!("missed"));
-    assert_eq!(did(&ada, &made[0]).await, [skipped.clone()]);
+    assert_eq!(did(&ada, &made[0]).await, std::slice::from_ref(&skipped));
     assert_eq!(did(&ada, &made[1]).await.iter().filter(|one| **one == skipped).count(), 1);
     let passed: Vec<Value> = told(&world)
         .await

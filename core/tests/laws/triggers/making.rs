@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::trigger;
 use crate::any::{Dice, at, json as any_json, text};
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn object(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }

@@ -13,6 +13,7 @@ fn time(text: &str) -> Timestamp {
     parse(&format!("2026-11-22T{text}Z")).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is read better where it is called")]
 fn of(condition: Condition) -> Schedule {
     Schedule::of(&condition, time("08:00:00")).unwrap().unwrap()
 }
