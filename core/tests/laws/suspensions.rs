@@ -55,11 +55,14 @@ fn intent(question: Map<String, Value>) -> Intent {
         parent_id: None,
         depends_on: Vec::new(),
         constraints: Map::new(),
-        state: Map::from_iter([(MEMBER.to_owned(), Value::Object(question))]),
+        state: Map::new(),
         status: IntentStatus::SuspendedAwaitingInput,
         governance_policy: None,
     };
-    create(ask, "agent.a", IntentId::from(Uuid::nil()), at(0)).unwrap()
+    let mut made = create(ask, "agent.a", IntentId::from(Uuid::nil()), at(0)).unwrap();
+    // No intent begins with a question.
+    made.state.insert(MEMBER.to_owned(), Value::Object(question));
+    made
 }
 
 fn kinds() -> impl Strategy<Value = &'static str> {
