@@ -182,7 +182,7 @@ impl Connection {
     /// Reads the connection that metadata describes; `None` when it has no `base_url`.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] when it describes one that cannot be.
+    /// [`crate::refusal::Code::InvalidRequest`] when it describes one that cannot be.
     pub fn read(metadata: &Map<String, Value>) -> Result<Option<Self>, Refusal> {
         if metadata.get("base_url").is_none_or(Value::is_null) {
             return Ok(None);
