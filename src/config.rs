@@ -3,10 +3,12 @@
 //! Only `startup` and the command line read it. Every variable is documented in `.env.example`, which a test compares
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
+mod collector;
 pub mod credentials;
 pub mod federation;
 mod jobs;
 mod moments;
+mod names;
 mod post;
 mod quotas;
 mod sessions;
@@ -14,6 +16,8 @@ mod site;
 pub mod templates;
 mod vaults;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -26,6 +30,7 @@ use entente_core::federation::Federation;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
+use self::names::Judged;
 use crate::app::VaultSettings;
 use crate::app::jobs::JobSettings;
 use crate::app::moments::MomentSettings;
@@ -126,6 +131,8 @@ pub struct Config {
     pub federation: Option<Federation>,
     /// What is configured about vaults and tools.
     pub vaults: VaultSettings,
+    /// What is to be said of names in the environment that look like settings and are none.
+    pub unknown: Vec<String>,
 }
 
 /// The configuration of webhooks.
@@ -187,31 +194,6 @@ impl Reader<'_> {
     {
         let what = format!("a number from {} to {}", bounds.start(), bounds.end());
         self.parsed(name, default, &what, |number| bounds.contains(number))
-    }
-
-    fn collector(&mut self) -> Option<Collector> {
-        let ratio =
-            self.parsed("ENTENTE_OTLP_RATIO", 1.0, "a number from 0 to 1", |r: &f64| (0.0..=1.0).contains(r));
-        let headers = self.text("ENTENTE_OTLP_HEADERS").unwrap_or_default();
-        let headers: Option<Vec<(String, String)>> = headers
-            .split(',')
-            .filter(|pair| !pair.trim().is_empty())
-            .map(|pair| {
-                pair.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-            })
-            .collect();
-        if headers.is_none() {
-            // The value may be a secret: it is not repeated.
-            self.faults
-                .push("ENTENTE_OTLP_HEADERS: must be name=value, several with commas between".to_owned());
-        }
-        let endpoint = self.text("ENTENTE_OTLP_ENDPOINT")?;
-        if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
-            self.faults.push(format!(
-                "ENTENTE_OTLP_ENDPOINT={endpoint}: must be a URL such as http://collector:4318"
-            ));
-        }
-        Some(Collector { endpoint, headers: headers.unwrap_or_default(), ratio })
     }
 
     /// A seed in base64. The value is a secret, and in no message.
@@ -351,6 +333,7 @@ impl Config {
             moments: from.moments(),
             federation: from.federation(),
             vaults: from.vaults(),
+            unknown: Vec::new(),
         };
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }
@@ -359,7 +342,7 @@ impl Config {
     /// what the environment does not say.
     ///
     /// # Errors
-    /// As [`Self::read`]; a `.env` file that cannot be read.
+    /// As [`Self::read`]; a `.env` file that cannot be read; a name that was meant for a setting.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn from_environment() -> Result<Self, ConfigError> {
         let unreadable = |e: dotenvy::Error| ConfigError(vec![format!(".env: {e}")]);
@@ -368,11 +351,30 @@ impl Config {
             Err(e) if e.not_found() => Vec::new(),
             Err(e) => return Err(unreadable(e)),
         };
-        Self::read(&|name| {
+        // Those that there are whatever is set, and those that a file with credentials names.
+        let known = RefCell::new(BTreeSet::new());
+        let note = |name: &str| {
+            known.borrow_mut().insert(name.to_owned());
+        };
+        let _defaults = Self::read(&|name| {
+            note(name);
+            None
+        });
+        let read = Self::read(&|name| {
+            note(name);
             std::env::var(name)
                 .ok()
                 .or_else(|| file.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()))
-        })
+        });
+        let given = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let given = given.chain(file.iter().map(|(name, _)| name.clone()));
+        let Judged { misspelt, unknown } = names::judge(given, &known.borrow());
+        let faults = match read {
+            Ok(config) if misspelt.is_empty() => return Ok(Self { unknown, ..config }),
+            Ok(_) => Vec::new(),
+            Err(ConfigError(faults)) => faults,
+        };
+        Err(ConfigError(faults.into_iter().chain(misspelt).chain(unknown).collect()))
     }
 }
 

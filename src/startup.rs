@@ -2,6 +2,7 @@
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
 mod database;
+mod listening;
 mod senders;
 mod sockets;
 mod tools;
@@ -11,13 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use actix_web::dev::{Extensions, ServerHandle};
-use actix_web::rt::net::TcpStream;
-use actix_web::{HttpServer, web};
+use actix_web::dev::ServerHandle;
+use actix_web::web;
 use entente_core::clock::Clock;
 use entente_core::ids::{Chance, NodeId};
 use sqlx::PgPool;
-use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
@@ -41,19 +40,12 @@ use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
 use crate::http::openapi::Document;
 
-use crate::db;
-use crate::http::{Connections, Doors, Limits, Pace, application};
+use crate::db::{self, migrate::SchemaError};
+use crate::http::{Connections, Doors, Limits, Pace};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
 use crate::web::pace::Pace as Logins;
-
-/// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
-/// a closing one (contract 3.2), so the server must be the more patient side.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-
-/// How long the head of a request may take: slow senders must not hold connections for nothing.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
 const HOUSE_CONNECTIONS: u32 = 7;
@@ -80,8 +72,8 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The database is not there.
-    #[error("the database cannot be reached: {0}. Check DATABASE_URL and whether PostgreSQL runs")]
-    Database(sqlx::Error),
+    #[error("the database cannot be reached ({0}): {1}. Check DATABASE_URL and whether PostgreSQL runs")]
+    Database(String, sqlx::Error),
     /// The database's URL is none.
     #[error("DATABASE_URL is no PostgreSQL URL such as postgres://user:password@host:5432/database")]
     Url,
@@ -90,7 +82,7 @@ pub enum StartError {
     Version(i32),
     /// The schema cannot be brought up to date.
     #[error("the schema cannot be brought up to date: {0}")]
-    Migrate(#[from] MigrateError),
+    Schema(#[from] SchemaError),
     /// The collector of spans cannot be used.
     #[error(transparent)]
     Spans(#[from] SpansError),
@@ -159,10 +151,15 @@ pub struct Server {
     gate: TcpListener,
     connections: Arc<Connections>,
     spans: Option<Arc<Spans>>,
-    pools: [PgPool; 5],
+    pools: [PgPool; 6],
 }
 
 impl Server {
+    /// Resolves when the server cannot go on, with the name of the task that it cannot go on without.
+    pub async fn failed(&self) -> &'static str {
+        self.tasks.failed().await
+    }
+
     /// Puts a server together and starts it: the schema is up to date and requests are answered when this returns.
     ///
     /// # Errors
@@ -174,9 +171,11 @@ impl Server {
         // Of messages, of jobs and of envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         // Several pools: a connection is served by the thread that made it, and writers never wait for one busy with requests.
-        let tasks = Tasks::new();
+        let metrics = Metrics::new();
+        let tasks = Tasks::new(&metrics);
         let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS), tasks.draining());
         let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS, tasks.draining());
+        let sweeping = db::pool(database.clone(), background::sweeps::turns::CONNECTIONS, tasks.draining());
         let messages = db::writers_pool(database.clone(), writers, tasks.draining());
         let doors = db::pool(database.clone(), config.database_connections, tasks.draining());
         // One connection of each is there before the first request is.
@@ -191,7 +190,7 @@ impl Server {
             clock,
             chance,
             feed: Arc::new(Feed::new()),
-            metrics: Metrics::new(),
+            metrics,
             settings: Arc::new(settings(&config, seeded_keys)),
             grants: Arc::new(Grants::default()),
             homes: Arc::default(),
@@ -207,10 +206,10 @@ impl Server {
         let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
-        let hands = config.webhooks.concurrency;
-        let (courier, carrier) = senders::senders(&ctx, &webhooks, &names, node, hands, &tasks)?;
+        let (courier, carrier) =
+            senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
         if background {
-            background::start(&ctx, node, (&courier, &carrier), &database_up, &tasks);
+            background::start(&ctx, &sweeping, node, (&courier, &carrier), &database_up, &tasks);
         }
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, &ctx, &messages, &tasks);
@@ -221,7 +220,8 @@ impl Server {
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
-        let (address, http) = listen(&config, listener, shared.clone(), &tasks).map_err(unbound)?;
+        let (address, http) =
+            listening::listen(&config, listener, shared.clone(), &tasks).map_err(unbound)?;
         Ok(Self {
             address,
             ctx,
@@ -234,7 +234,7 @@ impl Server {
             gate,
             connections,
             spans,
-            pools: [doors, webhooks, calls, messages, house],
+            pools: [doors, webhooks, calls, messages, sweeping, house],
         })
     }
 
@@ -310,7 +310,8 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
 fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<Bridging> {
     let bridging = Arc::new(Bridging::new(ctx, &writers.0, &writers.1));
     if background {
-        tasks.spawn("bridges", Arc::clone(&bridging).drive(tasks.stopping().clone()));
+        let (carrying, stopping) = (Arc::clone(&bridging), tasks.stopping().clone());
+        tasks.keep("bridges", move || Arc::clone(&carrying).drive(stopping.clone()));
     }
     bridging
 }
@@ -362,36 +363,4 @@ fn share(
         document: Arc::new(Document::collect()),
         site: config.site.clone(),
     }
-}
-
-fn listen(
-    config: &Config,
-    listener: TcpListener,
-    shared: web::Data<Doors>,
-    tasks: &Tasks,
-) -> std::io::Result<(SocketAddr, ServerHandle)> {
-    let address = listener.local_addr()?;
-    let connections = Arc::clone(&shared.connections);
-    let server = HttpServer::new(move || application(shared.clone()))
-        .workers(config.workers)
-        .max_connections(config.max_connections.div_ceil(config.workers))
-        .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_TIMEOUT)
-        .shutdown_timeout(config.drain.as_secs())
-        .on_connect(move |io, kept: &mut Extensions| {
-            kept.insert(connections.open());
-            if let Some(stream) = io.downcast_ref::<TcpStream>() {
-                sockets::keep_alive(stream);
-            }
-        })
-        .disable_signals()
-        .listen(listener)?
-        .run();
-    let handle = server.handle();
-    tasks.spawn("http", async move {
-        if let Err(e) = server.await {
-            tracing::error!(error = %e, "the HTTP server failed");
-        }
-    });
-    Ok((address, handle))
 }

@@ -39,6 +39,7 @@ pub fn init(config: &Config) {
         LogFormat::Human => log.with_target(false).try_init(),
         LogFormat::Json => log.json().flatten_event(true).with_current_span(false).try_init(),
     };
+    config.unknown.iter().for_each(|told| tracing::warn!("{told}"));
 }
 
 /// A route and what became of the request.
@@ -64,6 +65,13 @@ pub struct StreamLabels {
 pub struct SweepLabels {
     /// Its name.
     pub sweep: &'static str,
+}
+
+/// A task in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TaskLabels {
+    /// Its name.
+    pub task: &'static str,
 }
 
 /// How a key was judged.
@@ -120,6 +128,8 @@ pub struct Metrics {
     pub swept: Family<SweepLabels, Counter>,
     /// Sweeps that failed.
     pub sweep_failures: Family<SweepLabels, Counter>,
+    /// Tasks in the background that panicked, or ended although nobody told them to.
+    pub task_failures: Family<TaskLabels, Counter>,
     /// Keys judged.
     pub auth: Family<AuthLabels, Counter>,
     /// 1 while the database answers.
@@ -165,6 +175,7 @@ impl Metrics {
             catch_ups: Counter::default(),
             swept: Family::default(),
             sweep_failures: Family::default(),
+            task_failures: Family::default(),
             auth: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
@@ -200,6 +211,11 @@ impl Metrics {
         );
         registry.register("swept_rows", "Rows dealt with by sweeps", metrics.swept.clone());
         registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
+        registry.register(
+            "task_failures",
+            "Background tasks that panicked or ended unasked",
+            metrics.task_failures.clone(),
+        );
         registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         metrics.register_webhooks(&mut registry);

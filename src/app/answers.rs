@@ -1,7 +1,7 @@
 //! What the server itself answers to tasks that are addressed to it: the protocol's own intents (AEE §9.2) and
 //! `entente.server.info`. Everything here is about what the caller may see anyway; what it may not is not there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -141,7 +141,8 @@ fn described(faults: &[FieldError]) -> Value {
 pub async fn health(ctx: &Ctx) -> Value {
     let database = matches!(timeout(PATIENCE, ctx.ping()).await, Ok(Ok(())));
     let applied = async { migrate::applied(&ctx.pool).await.unwrap_or_default() };
-    let applied = if database { timeout(PATIENCE, applied).await.unwrap_or_default() } else { Vec::new() };
+    let applied =
+        if database { timeout(PATIENCE, applied).await.unwrap_or_default() } else { BTreeSet::new() };
     let migrations = migrate::MIGRATIONS.iter().all(|migration| applied.contains(&migration.version));
     let lag = ctx.metrics.webhook_lag.get();
     let waiting = ctx.metrics.commit_waiting.get();

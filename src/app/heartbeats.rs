@@ -38,8 +38,14 @@ impl Beats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned(), beat);
     }
 
-    fn take(&self) -> HashMap<String, Beat> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn all(&self) -> HashMap<String, Beat> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Forgets those that were written, unless the agent has been heard again since.
+    fn written(&self, written: &HashMap<String, Beat>) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|agent, beat| written.get(agent).is_none_or(|written| written.at != beat.at));
     }
 
     /// Shows in a record what was heard since it was written.
@@ -94,27 +100,20 @@ pub async fn heartbeat(
     Ok(next)
 }
 
-/// Writes the beats that were heard since the last call.
+/// Writes the beats that were heard since the last call. Until they are written they count from memory: whoever notes silence
+/// meanwhile sees them there.
 ///
 /// # Errors
 /// The database; the beats are kept for the next call.
 pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
-    let beats = ctx.beats.take();
+    let beats = ctx.beats.all();
     if beats.is_empty() {
         return Ok(0);
     }
     let (ids, heard): (Vec<&str>, Vec<&Beat>) = beats.iter().map(|(id, beat)| (id.as_str(), beat)).unzip();
-    let written = super::agents::save_beats(ctx, &ids, &heard).await;
-    match written {
-        Ok(written) => Ok(written),
-        Err(failure) => {
-            let mut waiting = ctx.beats.0.lock().unwrap_or_else(PoisonError::into_inner);
-            for (agent, beat) in beats {
-                waiting.entry(agent).or_insert(beat);
-            }
-            Err(failure)
-        }
-    }
+    let written = super::agents::save_beats(ctx, &ids, &heard).await?;
+    ctx.beats.written(&beats);
+    Ok(written)
 }
 
 /// Writes down which agents have fallen silent, up to `limit` of them; the tasks of those that are given up are for everybody

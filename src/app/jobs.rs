@@ -35,7 +35,7 @@ pub use authority::{Allowed, OperationAsk, authorize, settle};
 pub(crate) use awaiting::{Waiting, worked_on};
 pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
-pub use claims::{ClaimAsk, Claimed, claim, leave, release};
+pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
 pub use log::Stored;
 pub use reading::{Description, Filter, describe, events, list};

@@ -156,6 +156,21 @@ pub async fn pick(ctx: &Ctx, caller: &Caller, entity: &str, max: u32, hold: u32)
     Ok(letters)
 }
 
+/// Puts back what was picked by somebody who hung up before it was told: others may pick it at once.
+///
+/// # Errors
+/// The database.
+pub async fn put_back(ctx: &Ctx, entity: &str, letters: &[Letter]) -> Outcome<()> {
+    let Some(until) = letters.first().and_then(|letter| letter.held_until) else { return Ok(()) };
+    let seqs: Vec<i64> = letters.iter().map(|letter| letter.seq).collect();
+    let mut conn = ctx.pool.acquire().await?;
+    let free = rows::free(&mut conn, entity, &seqs, until).await?;
+    drop(conn);
+    tracing::info!(envelopes = free, "what was picked came back: whoever picked it had hung up");
+    ctx.feed.ring(Touch::Mailbox(entity.to_owned()));
+    Ok(())
+}
+
 /// Takes envelopes out: what was taken out is handed out only to who asks for it by number. Again is the same.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use entente_core::invocations::{INTERRUPTED, Invocation, InvocationStatus, Misha
 use entente_core::limits::TOOL_RESULT_BYTES;
 use entente_core::tool_secrets::Scrubber;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
@@ -62,7 +62,9 @@ impl Calling {
 
     /// Takes orders until the server stops. Each is a task of its own, on the runtime of the server and not of a request's
     /// thread: connections that it opens do not end with that.
-    pub async fn drive(self: Arc<Self>, mut orders: mpsc::Receiver<Order>, tasks: Tasks) {
+    pub async fn drive(self: Arc<Self>, orders: Arc<Mutex<mpsc::Receiver<Order>>>, tasks: Tasks) {
+        // Kept outside: what waits is taken up by whoever begins after this one.
+        let mut orders = orders.lock().await;
         let hands = Arc::new(Semaphore::new(HANDS));
         while let Some(Some(order)) = self.stopping.run_until_cancelled(orders.recv()).await {
             let Ok(hand) = Arc::clone(&hands).try_acquire_owned() else {

@@ -10,10 +10,11 @@ use entente_core::retries::Failure;
 use entente_core::traces::Trace;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::egress::{Egress, Silence};
+use super::egress::{Answer, Egress, Silence};
+use super::standstill::Standstill;
 use super::{every, note};
 use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Shift};
 use crate::app::{Ctx, Outcome, endpoints};
@@ -42,6 +43,22 @@ pub struct Courier {
     draining: CancellationToken,
     /// A shift ended.
     freed: Notify,
+    /// When this process itself stood still.
+    pub standstill: Arc<Standstill>,
+}
+
+/// A hand that is busy: free again however its shift ends.
+struct Busy<'a> {
+    courier: &'a Courier,
+    hand: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.courier.ctx.metrics.webhook_shifts.dec();
+        drop(self.hand.take());
+        self.courier.freed.notify_one();
+    }
 }
 
 impl Courier {
@@ -54,7 +71,8 @@ impl Courier {
         concurrency: usize,
         draining: CancellationToken,
     ) -> Self {
-        Self { ctx, egress, node, concurrency, draining, freed: Notify::new() }
+        let (freed, standstill) = (Notify::new(), Arc::default());
+        Self { ctx, egress, node, concurrency, draining, freed, standstill }
     }
 
     /// Delivers until the server drains. Each shift is a task of its own: one that waits for a connection must not keep
@@ -79,10 +97,9 @@ impl Courier {
                         let (courier, hand) = (Arc::clone(&self), Arc::clone(&hands).try_acquire_owned());
                         self.ctx.metrics.webhook_shifts.inc();
                         tasks.spawn("webhook shift", async move {
+                            let busy = Busy { courier: &courier, hand: hand.ok() };
                             courier.shift(shift).await;
-                            courier.ctx.metrics.webhook_shifts.dec();
-                            drop(hand);
-                            courier.freed.notify_one();
+                            drop(busy);
                         });
                     }
                 }
@@ -159,6 +176,12 @@ impl Courier {
         if made.is_empty() { Ok(Next::Continue) } else { deliveries::record(&self.ctx, shift, &made).await }
     }
 
+    /// Whether a receiver was silent for as long as it may be, without the time that this server has lost.
+    fn was_silent(&self, took: Duration, lost: Duration, answer: &Result<Answer, Silence>) -> bool {
+        let timeout = self.ctx.settings.webhooks.timeout;
+        matches!(answer, Err(Silence::TimedOut)) && took.saturating_sub(lost) >= timeout
+    }
+
     fn headers(&self, one: &Due, signature: String, at: Timestamp) -> Vec<(&'static str, String)> {
         let mut headers = vec![
             ("webhook-id", one.webhook_id.clone()),
@@ -170,7 +193,8 @@ impl Courier {
         headers
     }
 
-    /// One attempt; `None` when it was given up because the server stops.
+    /// One attempt; `None` when it was given up because the server stops, or failed while the server itself stood still: then it
+    /// is made again, and counts as none.
     async fn attempt(
         &self,
         url: &str,
@@ -178,7 +202,7 @@ impl Courier {
         headers: &[(&'static str, String)],
         at: Timestamp,
     ) -> Option<Attempted> {
-        let began = Instant::now();
+        let (began, lost_before) = (Instant::now(), self.standstill.lost());
         let given_up = async {
             self.draining.cancelled().await;
             tokio::time::sleep(GRACE).await;
@@ -187,6 +211,14 @@ impl Courier {
             answer = self.egress.post(url, headers, one.body, at) => answer,
             () = given_up => return None,
         };
+        let lost = self.standstill.lost().saturating_sub(lost_before);
+        if !lost.is_zero() && answer.is_err() && !self.was_silent(began.elapsed(), lost, &answer) {
+            tracing::info!(
+                lost.ms = lost.as_millis(),
+                "a delivery failed while this server stood still; it is made again"
+            );
+            return None;
+        }
         let mut attempted = Attempted {
             id: one.id,
             attempts: one.attempts + 1,

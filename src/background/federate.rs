@@ -30,6 +30,18 @@ pub struct Carrier {
     busy: Mutex<HashMap<String, i64>>,
 }
 
+/// A hand of a peer that is busy: free again however what it does ends.
+struct Hand<'a> {
+    carrier: &'a Carrier,
+    peer: String,
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.carrier.hand(&self.peer, -1);
+    }
+}
+
 impl Carrier {
     /// Who carries by this client.
     #[must_use]
@@ -37,11 +49,8 @@ impl Carrier {
         Self { ctx, egress, busy: Mutex::default() }
     }
 
-    /// Carries until the server stops; at once when nothing is federated.
+    /// Carries until the server stops.
     pub async fn drive(self: Arc<Self>, tasks: Tasks) {
-        if self.ctx.settings.federation.is_none() {
-            return;
-        }
         let mut beat = every(BEAT);
         loop {
             tokio::select! {
@@ -53,12 +62,11 @@ impl Carrier {
                     for one in due {
                         let (carrier, stop) = (Arc::clone(&self), tasks.stopping().clone());
                         tasks.spawn("federation letter", async move {
-                            let peer = one.peer().to_owned();
+                            let _hand = Hand { carrier: &carrier, peer: one.peer().to_owned() };
                             // One that is given up in the middle is sent again by whoever claims it next.
                             if let Some(Err(failure)) = stop.run_until_cancelled(carrier.carry(one)).await {
                                 note("federation letters", &failure);
                             }
-                            carrier.hand(&peer, -1);
                         });
                     }
                 }
@@ -82,10 +90,8 @@ impl Carrier {
             let mut under_way: FuturesUnordered<_> = due
                 .into_iter()
                 .map(|one| async {
-                    let peer = one.peer().to_owned();
-                    let done = self.carry(one).await;
-                    self.hand(&peer, -1);
-                    done
+                    let _hand = Hand { carrier: self, peer: one.peer().to_owned() };
+                    self.carry(one).await
                 })
                 .collect();
             while let Some(done) = under_way.next().await {

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use super::{every, note, tick};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{every, keep, note, tick};
 use crate::app::{Ctx, jobs, keys, streams};
 use crate::shutdown::Tasks;
 
@@ -18,48 +21,47 @@ const TAIL_REST: Duration = Duration::from_millis(4);
 
 /// Starts the feed's readers.
 pub fn start(ctx: &Ctx, tasks: &Tasks) {
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("feed fill", async move {
-        while let Some(stale) = stop.run_until_cancelled(task.feed.stale()).await {
-            for intent in stale {
-                if let Err(failure) = streams::fill(&task, intent).await {
-                    note("feed fill", &failure);
-                }
+    keep(ctx, tasks, "feed fill", fill);
+    keep(ctx, tasks, "feed tail", tail);
+    keep(ctx, tasks, "feed look-around", look_around);
+}
+
+async fn fill(ctx: Ctx, stopping: CancellationToken) {
+    while let Some(stale) = stopping.run_until_cancelled(ctx.feed.stale()).await {
+        for intent in stale {
+            if let Err(failure) = streams::fill(&ctx, intent).await {
+                note("feed fill", &failure);
             }
         }
-    });
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("feed tail", async move {
+    }
+}
+
+async fn tail(ctx: Ctx, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(timeout(TAIL, ctx.feed.activity())).await.is_some() {
         loop {
-            let heard = stop.run_until_cancelled(tokio::time::timeout(TAIL, task.feed.activity())).await;
-            if heard.is_none() {
-                return;
-            }
-            loop {
-                match streams::tail(&task).await {
-                    Ok(true) => tokio::time::sleep(TAIL_REST).await,
-                    Ok(false) => break,
-                    Err(failure) => {
-                        note("feed tail", &failure);
-                        break;
-                    }
+            match streams::tail(&ctx).await {
+                Ok(true) => sleep(TAIL_REST).await,
+                Ok(false) => break,
+                Err(failure) => {
+                    note("feed tail", &failure);
+                    break;
                 }
             }
         }
-    });
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("feed look-around", async move {
-        let mut ticks = every(LOOK_AROUND);
-        while tick(&mut ticks, &stop).await.is_some() {
-            if let Err(failure) = streams::look_around(&task).await {
-                note("feed look-around", &failure);
-            }
-            if let Err(failure) = jobs::look_around(&task).await {
-                note("jobs look-around", &failure);
-            }
-            if let Err(failure) = keys::refresh(&task).await {
-                note("keys refresh", &failure);
-            }
+    }
+}
+
+async fn look_around(ctx: Ctx, stopping: CancellationToken) {
+    let mut ticks = every(LOOK_AROUND);
+    while tick(&mut ticks, &stopping).await.is_some() {
+        if let Err(failure) = streams::look_around(&ctx).await {
+            note("feed look-around", &failure);
         }
-    });
+        if let Err(failure) = jobs::look_around(&ctx).await {
+            note("jobs look-around", &failure);
+        }
+        if let Err(failure) = keys::refresh(&ctx).await {
+            note("keys refresh", &failure);
+        }
+    }
 }

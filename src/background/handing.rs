@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::note;
+use super::{keep, note};
 use crate::app::{Ctx, Outcome, fanout, replays};
 use crate::shutdown::Tasks;
 
@@ -17,16 +18,17 @@ const REST: Duration = Duration::from_millis(10);
 
 /// Starts handing out.
 pub fn start(ctx: &Ctx, tasks: &Tasks) {
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("webhook fan-out", async move {
-        while stop.run_until_cancelled(timeout(BEAT, task.feed.stirred())).await.is_some() {
-            if let Err(failure) = all(&task).await {
-                note("webhook fan-out", &failure);
-            }
-            let heard = !task.webhooks.audience.lock().await.listeners.is_empty();
-            task.feed.set_stirring(heard);
+    keep(ctx, tasks, "webhook fan-out", drive);
+}
+
+async fn drive(ctx: Ctx, stopping: CancellationToken) {
+    while stopping.run_until_cancelled(timeout(BEAT, ctx.feed.stirred())).await.is_some() {
+        if let Err(failure) = all(&ctx).await {
+            note("webhook fan-out", &failure);
         }
-    });
+        let heard = !ctx.webhooks.audience.lock().await.listeners.is_empty();
+        ctx.feed.set_stirring(heard);
+    }
 }
 
 /// Hands out all there is.

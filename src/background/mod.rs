@@ -12,6 +12,7 @@ pub mod handing;
 mod peers;
 pub mod provision;
 pub mod revoke;
+pub mod standstill;
 pub mod sweeps;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use entente_core::ids::NodeId;
+use sqlx::PgPool;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -30,9 +32,10 @@ use crate::shutdown::Tasks;
 /// How often the database is asked whether it is there.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// Starts everything that runs in the background.
+/// Starts everything that runs in the background. Sweeps have a pool of their own.
 pub fn start(
     ctx: &Ctx,
+    sweeping: &PgPool,
     node: NodeId,
     (courier, carrier): (&Arc<Courier>, &Arc<Carrier>),
     database_up: &Arc<AtomicBool>,
@@ -40,19 +43,31 @@ pub fn start(
 ) {
     feeding::start(ctx, tasks);
     handing::start(&courier.ctx, tasks);
-    tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
-    tasks.spawn("federation", Arc::clone(carrier).drive(tasks.clone()));
-    tasks.spawn("revocations", revoke::drive(ctx.clone(), tasks.clone()));
+    standstill::start(&courier.standstill, tasks);
+    let (courier, all) = (Arc::clone(courier), tasks.clone());
+    tasks.keep("webhook deliveries", move || Arc::clone(&courier).drive(all.clone()));
+    // Where nothing is federated there is nothing to carry.
+    if ctx.settings.federation.is_some() {
+        let (carrier, all) = (Arc::clone(carrier), tasks.clone());
+        tasks.keep("federation", move || Arc::clone(&carrier).drive(all.clone()));
+    }
+    let (task, all) = (ctx.clone(), tasks.clone());
+    tasks.keep("revocations", move || revoke::drive(task.clone(), all.clone()));
     peers::start(ctx, node, tasks);
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("sweeps", async move { sweeps::drive(&task, false, &stop).await });
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("long sweeps", async move {
-        // One that is given up in the middle has done nothing, and is done by whoever sweeps next.
-        let _given_up = stop.run_until_cancelled(sweeps::drive(&task, true, &stop)).await;
-    });
-    let (task, stop, up) = (ctx.clone(), tasks.stopping().clone(), Arc::clone(database_up));
-    tasks.spawn("pulse", async move { pulse(&task, &up, &stop).await });
+    sweeps::turns::start(&Ctx { pool: sweeping.clone(), ..ctx.clone() }, tasks);
+    let up = Arc::clone(database_up);
+    keep(ctx, tasks, "pulse", move |ctx, stopping| pulse(ctx, Arc::clone(&up), stopping));
+}
+
+/// Keeps a task going that needs what deeds are handed, and to hear when the server stops.
+fn keep<T: Future<Output = ()> + Send + 'static>(
+    ctx: &Ctx,
+    tasks: &Tasks,
+    name: &'static str,
+    task: impl Fn(Ctx, CancellationToken) -> T + Send + 'static,
+) {
+    let (ctx, stopping) = (ctx.clone(), tasks.stopping().clone());
+    tasks.keep(name, move || task(ctx.clone(), stopping.clone()));
 }
 
 /// Ticks until the server stops; `None` then.
@@ -77,9 +92,9 @@ fn note(what: &str, failure: &AppError) {
 }
 
 /// Watches whether the database is there, for `/readyz` and the log.
-async fn pulse(ctx: &Ctx, up: &AtomicBool, stopping: &CancellationToken) {
+async fn pulse(ctx: Ctx, up: Arc<AtomicBool>, stopping: CancellationToken) {
     let mut ticks = every(PULSE);
-    while tick(&mut ticks, stopping).await.is_some() {
+    while tick(&mut ticks, &stopping).await.is_some() {
         let alive = ctx.ping().await;
         let was = up.swap(alive.is_ok(), Ordering::AcqRel);
         ctx.metrics.database_up.set(i64::from(alive.is_ok()));

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, NodeId};
 use sqlx::postgres::PgListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{every, note, tick};
+use super::{every, keep, note, tick};
 use crate::app::nodes::{self, TOPIC, leave, read, sign};
 use crate::app::{AppError, Ctx, keys};
 use crate::feed::Touch;
@@ -24,39 +25,42 @@ const RELISTEN: Duration = Duration::from_millis(500);
 
 /// Starts the tasks that know of other servers.
 pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("peers sign", async move {
-        let started_at = task.now();
-        let mut ticks = every(SIGN);
-        while tick(&mut ticks, &stop).await.is_some() {
-            see(&task, node, started_at).await;
-        }
-        if let Err(failure) = leave(&task, node).await {
-            note("peers leave", &failure);
-        }
-    });
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("peers wake", async move {
-        while let Some(mut touched) = stop.run_until_cancelled(task.feed.touched()).await {
-            sleep(COALESCE).await;
-            touched.extend(task.feed.take_touched());
-            if let Err(failure) = nodes::wake(&task, node, touched).await {
-                note("peers wake", &failure);
-            }
-        }
-    });
-    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
-    tasks.spawn("peers listen", async move {
-        while !stop.is_cancelled() {
-            if let Some(Err(failure)) = stop.run_until_cancelled(listen(&task, node, &stop)).await {
-                note("peers listen", &failure);
-                stop.run_until_cancelled(sleep(RELISTEN)).await;
-            }
-        }
-    });
+    let started_at = ctx.now();
+    keep(ctx, tasks, "peers sign", move |ctx, stopping| signing(ctx, node, started_at, stopping));
+    keep(ctx, tasks, "peers wake", move |ctx, stopping| waking(ctx, node, stopping));
+    keep(ctx, tasks, "peers listen", move |ctx, stopping| listening(ctx, node, stopping));
 }
 
-async fn see(ctx: &Ctx, node: NodeId, started_at: entente_core::clock::Timestamp) {
+async fn signing(ctx: Ctx, node: NodeId, started_at: Timestamp, stopping: CancellationToken) {
+    let mut ticks = every(SIGN);
+    while tick(&mut ticks, &stopping).await.is_some() {
+        see(&ctx, node, started_at).await;
+    }
+    if let Err(failure) = leave(&ctx, node).await {
+        note("peers leave", &failure);
+    }
+}
+
+async fn waking(ctx: Ctx, node: NodeId, stopping: CancellationToken) {
+    while let Some(mut touched) = stopping.run_until_cancelled(ctx.feed.touched()).await {
+        sleep(COALESCE).await;
+        touched.extend(ctx.feed.take_touched());
+        if let Err(failure) = nodes::wake(&ctx, node, touched).await {
+            note("peers wake", &failure);
+        }
+    }
+}
+
+async fn listening(ctx: Ctx, node: NodeId, stopping: CancellationToken) {
+    while !stopping.is_cancelled() {
+        if let Some(Err(failure)) = stopping.run_until_cancelled(listen(&ctx, node, &stopping)).await {
+            note("peers listen", &failure);
+            stopping.run_until_cancelled(sleep(RELISTEN)).await;
+        }
+    }
+}
+
+async fn see(ctx: &Ctx, node: NodeId, started_at: Timestamp) {
     match sign(ctx, node, started_at).await {
         Ok(peers) => ctx.feed.set_peers(peers),
         Err(failure) => note("peers sign", &failure),

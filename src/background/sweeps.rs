@@ -1,11 +1,10 @@
 //! Sweeps: what time has made due. Each is bounded, idempotent, and safe on several servers. What is due has been true
 //! since the instant it was; a sweep writes it down, tells, and tidies.
 
+pub mod turns;
+
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use super::{every, note, tick};
 use crate::app::{
     Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
     envelope_logs, envelopes, failures, federation, heartbeats, idempotency, invocations, jobs, keys, leases,
@@ -16,6 +15,8 @@ use crate::telemetry::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
 const BATCH: i64 = 500;
+/// The same of what nobody waits for, and is done by one statement.
+const LARGE_BATCH: i64 = 5_000;
 /// The same of triggers: each firing is a transaction under the house's lock, which everybody else waits for.
 const TRIGGER_BATCH: i64 = 50;
 
@@ -183,13 +184,13 @@ impl Sweep {
         }
     }
 
-    /// Whether it reads whole logs, for as long as that takes.
-    fn is_long(self) -> bool {
-        self == Self::Checkpoints
+    /// How often it looks whether something is due.
+    fn period(self) -> Duration {
+        BEAT * self.beats()
     }
 
-    /// In which beats it runs: every so many.
-    fn period(self) -> u64 {
+    /// The same in beats.
+    fn beats(self) -> u32 {
         match self {
             Self::Messages
             | Self::Evictions
@@ -225,52 +226,70 @@ impl Sweep {
         }
     }
 
+    /// Things that one run deals with at the most.
+    fn batch(self) -> i64 {
+        match self {
+            Self::Triggers => TRIGGER_BATCH,
+            Self::JobKeys
+            | Self::Workers
+            | Self::Idempotency
+            | Self::Webhooks
+            | Self::EnvelopeLogs
+            | Self::Envelopes
+            | Self::Links
+            | Self::TriggerFirings
+            | Self::Invocations => LARGE_BATCH,
+            _ => BATCH,
+        }
+    }
+
     /// Does what is due; answers with how much that was.
     ///
     /// # Errors
     /// The database.
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
+        let batch = self.batch();
         let done = match self {
-            Self::Messages => pending::expire_due(ctx, BATCH).await,
-            Self::Tasks => tasks::pass_time(ctx, BATCH).await,
-            Self::Jobs => jobs::pass_time(ctx, BATCH).await,
-            Self::JobKeys => jobs::forget_keys(ctx, BATCH * 10).await,
-            Self::Workers => workers::tidy(ctx, BATCH * 10).await,
-            Self::Channels => channels::close_idle(ctx, BATCH).await,
-            Self::Evictions => channels::evict(ctx, BATCH).await,
-            Self::Purges => channels::purge(ctx, BATCH).await,
-            Self::Access => access::expire_entries(ctx, BATCH).await,
-            Self::Leases => leases::expire_due(ctx, BATCH).await,
-            Self::Checkpoints => checkpoints::take_due(ctx, BATCH).await,
+            Self::Messages => pending::expire_due(ctx, batch).await,
+            Self::Tasks => tasks::pass_time(ctx, batch).await,
+            Self::Jobs => jobs::pass_time(ctx, batch).await,
+            Self::JobKeys => jobs::forget_keys(ctx, batch).await,
+            Self::Workers => workers::tidy(ctx, batch).await,
+            Self::Channels => channels::close_idle(ctx, batch).await,
+            Self::Evictions => channels::evict(ctx, batch).await,
+            Self::Purges => channels::purge(ctx, batch).await,
+            Self::Access => access::expire_entries(ctx, batch).await,
+            Self::Leases => leases::expire_due(ctx, batch).await,
+            Self::Checkpoints => checkpoints::take_due(ctx, batch).await,
             Self::Heartbeats => heartbeats::flush_beats(ctx).await,
-            Self::Silence => heartbeats::note_silence(ctx, BATCH).await,
-            Self::Drains => departures::finish_drains(ctx, BATCH).await,
+            Self::Silence => heartbeats::note_silence(ctx, batch).await,
+            Self::Drains => departures::finish_drains(ctx, batch).await,
             Self::KeyUses => keys::save_uses(ctx).await,
-            Self::Idempotency => idempotency::forget(ctx, BATCH * 10).await,
-            Self::Webhooks => deliveries::tidy(ctx, BATCH * 10).await,
-            Self::Credentials => credentials::tidy(ctx, BATCH).await,
-            Self::Sessions => sessions::forget(ctx, BATCH).await,
-            Self::EnvelopeLogs => envelope_logs::tidy(ctx, BATCH * 10).await,
-            Self::Pairs => pairs::time_out(ctx, BATCH).await,
-            Self::Envelopes => envelopes::forget(ctx, BATCH * 10).await,
-            Self::Moments => moments::pass_time(ctx, BATCH).await,
-            Self::Suspensions => suspensions::expire_due(ctx, BATCH).await,
-            Self::Coordinators => coordinators::pass_time(ctx, BATCH).await,
-            Self::Links => people::tidy(ctx, BATCH * 10).await,
-            Self::Retries => failures::retry_due(ctx, BATCH).await,
-            Self::Memory => memory::expire_due(ctx, BATCH).await,
+            Self::Idempotency => idempotency::forget(ctx, batch).await,
+            Self::Webhooks => deliveries::tidy(ctx, batch).await,
+            Self::Credentials => credentials::tidy(ctx, batch).await,
+            Self::Sessions => sessions::forget(ctx, batch).await,
+            Self::EnvelopeLogs => envelope_logs::tidy(ctx, batch).await,
+            Self::Pairs => pairs::time_out(ctx, batch).await,
+            Self::Envelopes => envelopes::forget(ctx, batch).await,
+            Self::Moments => moments::pass_time(ctx, batch).await,
+            Self::Suspensions => suspensions::expire_due(ctx, batch).await,
+            Self::Coordinators => coordinators::pass_time(ctx, batch).await,
+            Self::Links => people::tidy(ctx, batch).await,
+            Self::Retries => failures::retry_due(ctx, batch).await,
+            Self::Memory => memory::expire_due(ctx, batch).await,
             Self::TriggerEvents => triggers::hear(ctx).await,
-            Self::Triggers => triggers::pass_time(ctx, TRIGGER_BATCH).await,
-            Self::TriggerFirings => triggers::tidy(ctx, BATCH * 10).await,
-            Self::Reports => federation::report(ctx, BATCH).await,
-            Self::Federation => federation::tidy(ctx, BATCH).await,
+            Self::Triggers => triggers::pass_time(ctx, batch).await,
+            Self::TriggerFirings => triggers::tidy(ctx, batch).await,
+            Self::Reports => federation::report(ctx, batch).await,
+            Self::Federation => federation::tidy(ctx, batch).await,
             Self::ToolGrants => both(
-                tool_credentials::expire_due(ctx, BATCH).await,
-                tool_grants::expire_due(ctx, BATCH).await,
+                tool_credentials::expire_due(ctx, batch).await,
+                tool_grants::expire_due(ctx, batch).await,
             ),
-            Self::Invocations => invocations::tidy(ctx, BATCH * 10).await,
+            Self::Invocations => invocations::tidy(ctx, batch).await,
             Self::Vaults => {
-                both(tool_credentials::seal_anew(ctx, BATCH).await, vaults::forget(ctx, BATCH * 10).await)
+                both(tool_credentials::seal_anew(ctx, batch).await, vaults::forget(ctx, LARGE_BATCH).await)
             }
         };
         let labels = SweepLabels { sweep: self.name() };
@@ -279,25 +298,6 @@ impl Sweep {
             Err(_) => ctx.metrics.sweep_failures.get_or_create(&labels).inc(),
         };
         done
-    }
-}
-
-/// Runs the sweeps until the server stops: those that take long, or all others, so that nothing that is due waits for
-/// whole logs to be read.
-pub async fn drive(ctx: &Ctx, long: bool, stopping: &CancellationToken) {
-    let mut ticks = every(BEAT);
-    let mut beat = 0_u64;
-    while tick(&mut ticks, stopping).await.is_some() {
-        let mine = Sweep::ALL.iter().copied().filter(|sweep| sweep.is_long() == long);
-        for sweep in mine.filter(|sweep| beat.is_multiple_of(sweep.period())) {
-            if let Err(failure) = sweep.run(ctx).await {
-                note(sweep.name(), &failure);
-            }
-            if stopping.is_cancelled() {
-                return;
-            }
-        }
-        beat += 1;
     }
 }
 

@@ -1,9 +1,12 @@
 //! `entente migrate` and `entente doctor`: the database before a server runs on it.
 
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 use entente_core::clock::Clock as _;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Done;
@@ -11,8 +14,9 @@ use super::run::{Database, database};
 use crate::app::diagnosis::{Facts, facts};
 use crate::config::Config;
 use crate::db::binaries::Binaries;
-use crate::db::migrate::{self, MIGRATIONS};
-use crate::db::private::PrivateError;
+use crate::db::migrate::{self, MIGRATIONS, SchemaError};
+use crate::db::private::{Found, Private};
+use crate::startup::StartError;
 use crate::{db, environment, telemetry};
 
 /// Milliseconds by which the clocks of the database's machine and of this one may differ unremarked.
@@ -39,6 +43,10 @@ pub(super) async fn migrate() -> Done {
             MIGRATIONS.iter().count(),
             applied.len()
         )?;
+        let newer = before.iter().filter(|version| !MIGRATIONS.version_exists(**version)).count();
+        if newer > 0 {
+            writeln!(out, "{newer} more are there, of a newer release; this one runs beside it")?;
+        }
         Ok(())
     };
     let done: Done = done.await;
@@ -76,29 +84,16 @@ pub(super) async fn doctor() -> Done {
         }
     };
     findings.note("every setting can be used")?;
-    if config.database_url.is_some() {
-        findings.note("the database is the one of DATABASE_URL")?;
-    } else {
-        match Binaries::find(config.pg_bin.as_deref()) {
-            Ok(found) => findings.note(&format!(
-                "a private PostgreSQL {} from {}",
-                found.major,
-                found.dir.display()
-            ))?,
-            Err(fault) => findings.say(false, &fault.to_string())?,
-        }
+    for told in &config.unknown {
+        findings.say(false, told)?;
     }
-    match database(&config).await {
-        Ok(Database { options, private }) => {
+    match config.database_url.as_deref().map(db::options) {
+        Some(Some(options)) => {
+            findings.note(&format!("the database is the one of DATABASE_URL: {}", db::named(&options)))?;
             examine(&mut findings, options, config.database_connections).await?;
-            if let Some(private) = private {
-                private.stop().await?;
-            }
         }
-        Err(fault) if matches!(fault.downcast_ref(), Some(PrivateError::InUse(_))) => {
-            findings.note("an Entente runs on the data directory; ask it at /readyz")?;
-        }
-        Err(fault) => findings.say(false, &fault.to_string())?,
+        Some(None) => findings.say(false, &StartError::Url.to_string())?,
+        None => look(&mut findings, &config)?,
     }
     match findings.faults {
         0 => Ok(()),
@@ -106,13 +101,44 @@ pub(super) async fn doctor() -> Done {
     }
 }
 
+/// Looks at a private PostgreSQL. One that rests is not started for this: that would write to its files.
+fn look(findings: &mut Findings, config: &Config) -> Done {
+    let binaries = match Binaries::find(config.pg_bin.as_deref()) {
+        Ok(binaries) => binaries,
+        Err(fault) => return Ok(findings.say(false, &fault.to_string())?),
+    };
+    findings.note(&format!("a private PostgreSQL {} from {}", binaries.major, binaries.dir.display()))?;
+    let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
+    let shown = dir.display();
+    match Private::look(&dir, &binaries) {
+        Ok(Found::Nothing) => findings.note(&format!(
+            "there is no data directory yet; the first server that starts makes it at {shown}"
+        ))?,
+        Ok(Found::AtWork) => {
+            findings.note(&format!("an Entente runs on the data directory {shown}; ask it at /readyz"))?;
+        }
+        Ok(Found::AtRest(version)) => findings.note(&format!(
+            "the data directory {shown} is of PostgreSQL {version} and at rest; a server that starts examines it"
+        ))?,
+        Err(fault) => findings.say(false, &fault.to_string())?,
+    }
+    Ok(())
+}
+
+/// How long a database may take to answer before it counts as unreachable.
+const REACH: Duration = Duration::from_secs(10);
+
 async fn examine(findings: &mut Findings, options: PgConnectOptions, connections: u32) -> Done {
-    let pool = db::pool(options, 1, &CancellationToken::new());
-    let mut connection = match pool.acquire().await {
+    // Whatever is asked, nothing is changed.
+    let options = options.options([("default_transaction_read_only", "on")]);
+    let named = db::named(&options);
+    let late = |_late| Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()));
+    let connected = timeout(REACH, options.connect()).await.unwrap_or_else(late);
+    let mut connection = match connected {
         Ok(connection) => connection,
         Err(e) => {
             let what = format!(
-                "the database cannot be reached: {e}. Check DATABASE_URL and whether PostgreSQL runs"
+                "the database cannot be reached ({named}): {e}. Check DATABASE_URL and whether PostgreSQL runs"
             );
             findings.say(false, &what)?;
             return Ok(());
@@ -128,8 +154,10 @@ async fn examine(findings: &mut Findings, options: PgConnectOptions, connections
         now,
     } = facts(&mut connection).await?;
     let skew = (now - environment::SystemClock.now()).num_milliseconds().abs();
-    drop(connection);
-    let applied = migrate::applied(&pool).await?;
+    let applied = migrate::applied_on(&mut connection).await?;
+    let floor = migrate::floor(&mut connection).await?;
+    connection.close().await?;
+    let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
     let missing = MIGRATIONS.iter().filter(|migration| !applied.contains(&migration.version)).count();
     let unknown = applied.iter().filter(|version| !MIGRATIONS.version_exists(**version)).count();
     let free = max_connections - used_connections;
@@ -149,13 +177,17 @@ async fn examine(findings: &mut Findings, options: PgConnectOptions, connections
         ),
     )?;
     findings.say(skew <= CLOCK_MILLIS, &format!("its clock and this machine's differ by {skew} ms"))?;
-    findings.say(unknown == 0, &format!("{unknown} migrations there are unknown to this binary"))?;
+    if floor > newest {
+        findings.say(false, &SchemaError::Contracted { floor, newest }.to_string())?;
+    } else if unknown > 0 {
+        findings
+            .note(&format!("{unknown} migrations there are of a newer release; this one runs beside it"))?;
+    }
     findings.note(&match missing {
         0 => "the schema is up to date".to_owned(),
         n => format!(
             "{n} migrations are missing; `entente serve` applies them at start, `entente migrate` now"
         ),
     })?;
-    pool.close().await;
     Ok(())
 }

@@ -218,11 +218,12 @@ pub(super) async fn run_until(
 ) -> Done {
     let over = async {
         tokio::select! {
-            () = signals.told() => {}
-            () = done => {}
+            () = signals.told() => None,
+            () = done => None,
+            task = server.failed() => Some(task),
         }
     };
-    keeping(private.as_ref(), over).await;
+    let failed = keeping(private.as_ref(), over).await;
     let stopped = async {
         server.stop().await;
         match private {
@@ -231,8 +232,15 @@ pub(super) async fn run_until(
         }
     };
     tokio::select! {
-        stopped = stopped => Ok(stopped?),
-        () = signals.told() => Err("told to stop a second time: ending at once".into()),
+        stopped = stopped => stopped?,
+        () = signals.told() => return Err("told to stop a second time: ending at once".into()),
+    }
+    match failed {
+        None => Ok(()),
+        Some(task) => Err(format!(
+            "the task `{task}` failed again and again, and the server cannot do without it. The log says why; start it anew"
+        )
+        .into()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::shutdown::Tasks;
@@ -66,8 +66,15 @@ impl<D: Deed> GroupCommit<D> {
         let shards = (0..writers.max(1))
             .map(|_| {
                 let (sender, queue) = mpsc::channel(QUEUE);
-                let stopping = tasks.stopping().clone();
-                tasks.spawn("group commit", write(Arc::clone(&deed), queue, stopping, metrics.clone()));
+                // Kept outside of the writer: what waits is done by the one that begins after it.
+                let queue = Arc::new(Mutex::new(queue));
+                let (deed, stopping, metrics) =
+                    (Arc::clone(&deed), tasks.stopping().clone(), metrics.clone());
+                tasks.keep("group commit", move || {
+                    let (deed, queue) = (Arc::clone(&deed), Arc::clone(&queue));
+                    let (stopping, metrics) = (stopping.clone(), metrics.clone());
+                    async move { write(deed, &mut *queue.lock().await, stopping, metrics).await }
+                });
                 sender
             })
             .collect();
@@ -110,7 +117,7 @@ impl<D: Deed> GroupCommit<D> {
 
 async fn write<D: Deed>(
     deed: Arc<D>,
-    mut queue: mpsc::Receiver<Job<D>>,
+    queue: &mut mpsc::Receiver<Job<D>>,
     stopping: CancellationToken,
     metrics: Metrics,
 ) {

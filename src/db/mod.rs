@@ -34,6 +34,17 @@ pub fn options(url: &str) -> Option<PgConnectOptions> {
     known.then(|| PgConnectOptions::from_str(url).ok()).flatten()
 }
 
+/// What a connection goes to, for people: never its password.
+#[must_use]
+pub fn named(options: &PgConnectOptions) -> String {
+    let place = match options.get_socket() {
+        Some(socket) => format!("the socket in {}", socket.display()),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    };
+    let database = options.get_database().unwrap_or_else(|| options.get_username());
+    format!("{place}, database `{database}`, as `{}`", options.get_username())
+}
+
 /// A pool of connections; it connects when it is first used. When `leaving` is cancelled the threads that serve requests end,
 /// and with them whatever connection one of them opened: from then on each is tested before it is used.
 #[must_use]

@@ -3,6 +3,7 @@
 //! It outlives a `kill -9` of the server; the next server on the same data directory adopts it. When it is killed itself,
 //! the server starts it again (`private/running.rs`). It never listens on TCP. Its socket lies in a directory that only its own user and root can enter, so connections need no password.
 
+mod looking;
 mod owner;
 mod running;
 
@@ -17,6 +18,8 @@ use tracing::{info, warn};
 
 use self::owner::{Owner, own_dir};
 use super::binaries::{Binaries, BinariesError};
+
+pub use self::looking::Found;
 
 /// The database's superuser and name inside a private cluster.
 const NAME: &str = "entente";

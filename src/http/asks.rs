@@ -16,6 +16,7 @@ use super::body::{Body, id};
 use super::caller::Asker;
 use super::error::Reply;
 use super::messages::MessageBody;
+use super::presence::Presence;
 use super::{Doors, ok};
 use crate::app::asks::{self, AskEnd, Want};
 use crate::app::proofs;
@@ -90,6 +91,7 @@ async fn ask(
     request: HttpRequest,
     doors: web::Data<Doors>,
     asker: Asker,
+    presence: Presence,
     path: web::Path<String>,
     body: Body<AskBody>,
 ) -> Reply {
@@ -139,7 +141,7 @@ async fn ask(
         trace: asker.caller.trace,
     };
     let answer =
-        asks::ask(&doors.ctx, &doors.sends, &asker.caller, command, want, seconds, &doors.draining).await?;
+        asks::ask(&doors.ctx, &doors.sends, &asker.caller, command, want, seconds, presence.over()).await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
     ok(&AskReply {
         outcome: match answer.end {

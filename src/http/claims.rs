@@ -21,6 +21,7 @@ use super::body::{Body, id};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::jobs::job_id;
+use super::presence::Presence;
 use super::{Doors, ok};
 use crate::app::jobs::{self, ClaimAsk, Claimed};
 
@@ -142,11 +143,11 @@ pub fn wait(said: Option<f64>) -> Result<Duration, Refusal> {
 /// Claim jobs
 ///
 /// The oldest that wait; with `wait_sec` the answer comes as soon as there is one. Each is the worker's until its
-/// `claim_expires_at`, which heartbeats move on.
+/// `claim_expires_at`, which heartbeats move on. Whoever hangs up before the answer takes nothing.
 #[utoipa::path(operation_id = "claim_jobs", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The jobs", body = ClaimedList)))]
 #[post("/jobs/claim")]
-async fn claim(doors: web::Data<Doors>, asker: Asker, body: Body<ClaimBody>) -> Reply {
+async fn claim(doors: web::Data<Doors>, asker: Asker, presence: Presence, body: Body<ClaimBody>) -> Reply {
     let said = body.value;
     let ask = ClaimAsk {
         worker_id: id::<WorkerId>("worker", &said.worker_id)?,
@@ -159,7 +160,11 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, body: Body<ClaimBody>) -> 
     } else {
         Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
     };
-    let claimed = jobs::claim(&doors.ctx, &asker.caller, ask, &doors.draining).await?;
+    let claimed = jobs::claim(&doors.ctx, &asker.caller, ask, presence.over()).await?;
+    if !claimed.is_empty() && presence.is_gone().await {
+        jobs::return_unheard(&doors.ctx, &asker.caller, &claimed).await;
+        return Err(Presence::refusal());
+    }
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })
 }
 

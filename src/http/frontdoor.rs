@@ -11,13 +11,14 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::ConnectionType;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage as _, web};
+use actix_web::{Error, HttpMessage as _, HttpRequest, web};
 use entente_core::keys::Dialect;
 use entente_core::traces::Trace;
 use futures_util::FutureExt as _;
 
 use super::caller::RateNote;
 use super::error::{Family, Problem};
+use super::presence::{UnderWay, Watch};
 use super::{Connection, Doors};
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
@@ -28,6 +29,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// What a route is called that there is none of.
 const UNROUTED: &str = "none";
+/// The status under which a request is counted whose client hung up before it was answered. None of HTTP's own: nobody is sent
+/// it, and proxies count those so.
+const HUNG_UP: u16 = 499;
 /// Bytes of a request id that a client may give.
 const REQUEST_ID_BYTES: usize = 64;
 
@@ -62,7 +66,12 @@ pub async fn pass(
     }
     let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
     let span = doors.as_ref().and_then(|doors| trace(&request, doors));
-    let caught = AssertUnwindSafe(next.call(request)).catch_unwind().await;
+    let watch = Watch::default();
+    request.extensions_mut().insert(watch.clone());
+    let unheard = unheard(doors.clone(), id.clone(), began);
+    let handler = AssertUnwindSafe(next.call(request)).catch_unwind();
+    let caught =
+        UnderWay::new(handler, unheard, watch, doors.as_ref().map(|doors| doors.tasks.clone())).await;
     let mut response = match caught {
         Ok(passed) => passed?.map_into_boxed_body(),
         // The panic hook has written down where.
@@ -86,9 +95,22 @@ pub async fn pass(
         if let Some(connection) = response.request().conn_data::<Connection>() {
             connection.answered(draining);
         }
-        account(&doors, &response, &id, began, span);
+        account(&doors, response.request(), response.status().as_u16(), &id, began, span);
     }
     Ok(response)
+}
+
+/// Counts and logs a request whose client has hung up before it was answered.
+fn unheard<B>(
+    doors: Option<web::Data<Doors>>,
+    id: String,
+    began: Instant,
+) -> impl FnOnce(std::thread::Result<Result<ServiceResponse<B>, Error>>) + Unpin {
+    move |done| {
+        if let (Some(doors), Ok(Ok(response))) = (doors, done) {
+            account(&doors, response.request(), HUNG_UP, &id, began, None);
+        }
+    }
 }
 
 /// Notes which trace a request belongs to (`traceparent`, RFC-0020), for whatever it records; begins to measure it if
@@ -137,11 +159,10 @@ fn told_path<'a>(path: &'a str, route: &'a str) -> &'a str {
     if route == UNROUTED || route.contains("{token}") { route } else { path }
 }
 
-fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: Instant, span: Option<Span>) {
-    let route = response.request().match_pattern();
+fn account(doors: &Doors, request: &HttpRequest, status: u16, id: &str, began: Instant, span: Option<Span>) {
+    let route = request.match_pattern();
     let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
-    let status = response.status().as_u16();
-    let method = match response.request().method().as_str() {
+    let method = match request.method().as_str() {
         "GET" => "GET",
         "POST" => "POST",
         "PUT" => "PUT",
@@ -168,7 +189,7 @@ fn account(doors: &Doors, response: &ServiceResponse<BoxBody>, id: &str, began: 
         );
     }
     if let Some(span) = span {
-        let path = told_path(response.request().path(), &route);
+        let path = told_path(request.path(), &route);
         span.end(&Answered { method, route: &route, path, status, request_id: id });
     }
     let metrics = &doors.ctx.metrics;

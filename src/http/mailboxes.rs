@@ -16,6 +16,7 @@ use super::caller::Asker;
 use super::envelopes::EnvelopeBody;
 use super::error::Reply;
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
+use super::presence::Presence;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::mailboxes::{self, Ack, HOLD_SECONDS, Letter, Mailbox};
@@ -117,7 +118,13 @@ async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
            ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 120", maximum = 120)),
     responses((status = 200, description = "The envelopes", body = PageBody)))]
 #[get("/aee/mailboxes/{entity}")]
-async fn read(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn read(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
     let after = query.parsed("after", "a whole number from 0", seq)?;
     let limit = query.number("limit", STEP, 1, PAGE)?;
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
@@ -128,7 +135,7 @@ async fn read(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
         let _permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
         tokio::select! {
             found = mailboxes::wait(ctx, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
-            () = doors.draining.cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,
+            () = presence.over().cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,
         }
     };
     let next_after = letters.last().map_or(after.unwrap_or(mailbox.acked_seq), |letter| letter.seq);
@@ -196,6 +203,7 @@ struct PickBody {
 async fn pick(
     doors: web::Data<Doors>,
     asker: Asker,
+    presence: Presence,
     path: web::Path<String>,
     body: OptionalBody<PickBody>,
 ) -> Reply {
@@ -207,6 +215,10 @@ async fn pick(
         return Err(Refusal::field(Code::InvalidRequest, named, "range", message).into());
     }
     let letters = mailboxes::pick(&doors.ctx, &asker.caller, &path, max, hold).await?;
+    if !letters.is_empty() && presence.is_gone().await {
+        mailboxes::put_back(&doors.ctx, &path, &letters).await?;
+        return Err(Presence::refusal());
+    }
     ok(&ItemBody::all(letters, asker.dialect)?)
 }
 

@@ -20,6 +20,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
+use super::presence::Presence;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, ok};
 use crate::app::messages::{self, Filter, Page};
@@ -232,7 +233,13 @@ async fn send_by_name(
     responses((status = 200, description = "The messages", body = [MessageBody],
                headers(("Entente-Next-Cursor" = String, description = "The `since` that continues")))))]
 #[get("/channels/{channel_id}/messages")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;
     let since = query.text("since").map(Since::parse).transpose()?;
     let filter = Filter { since, to: query.text("to").map(str::to_owned), limit: query.limit(PAGE)? };
@@ -245,7 +252,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
         tokio::select! {
             page = messages::wait(&doors.ctx, &asker.caller, channel_id, &filter, time) => page?,
             // The server is stopping: what is there, now.
-            () = doors.draining.cancelled() => messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?,
+            () = presence.over().cancelled() => messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?,
         }
     };
     paged(&page, asker.dialect)

@@ -62,6 +62,7 @@ mod permits;
 mod plan_verbs;
 mod plans;
 mod portfolios;
+pub(crate) mod presence;
 mod principals;
 pub(crate) mod reports;
 mod retry_policies;

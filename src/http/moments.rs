@@ -24,6 +24,7 @@ use super::body::{Body, Query, id, once_about, one};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
+use super::presence::Presence;
 use super::{Doors, created, ok};
 use crate::app::moments::{self, Filter};
 use crate::app::{AppError, Caller};
@@ -316,7 +317,13 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
            ("seen" = Option<i64>, Query, description = "The `version` that you have")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[get("/moments/{moment_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn get(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
     let moment_id = moment_id(&path)?;
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
     let seen = query.parsed("seen", "a version", |text| text.parse().ok())?;
@@ -327,7 +334,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, que
         let _permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
         tokio::select! {
             found = moments::wait(ctx, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
-            () = doors.draining.cancelled() => moments::get(ctx, caller, moment_id).await?,
+            () = presence.over().cancelled() => moments::get(ctx, caller, moment_id).await?,
         }
     };
     ok(&MomentBody::new(&shown, asker.dialect))

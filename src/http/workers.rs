@@ -14,6 +14,7 @@ use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
 use super::claims::wait;
 use super::error::{Problem, Reply};
+use super::presence::Presence;
 use super::{Doors, created, ok};
 use crate::app::jobs::{self, BeatAsk, Held};
 use crate::app::workers::{self, Directive, Worker, WorkerAsk};
@@ -168,6 +169,7 @@ struct DirectivesBody {
 async fn beat(
     doors: web::Data<Doors>,
     asker: Asker,
+    presence: Presence,
     path: web::Path<String>,
     body: OptionalBody<BeatBody>,
 ) -> Reply {
@@ -191,7 +193,7 @@ async fn beat(
     let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
     let obeyed = said.directive.unwrap_or(Directive::Run);
     let ask = BeatAsk { worker, state, held, obeyed, wait };
-    let beat = jobs::beat(&doors.ctx, &asker.caller, &ask, &doors.draining).await?;
+    let beat = jobs::beat(&doors.ctx, &asker.caller, &ask, presence.over()).await?;
     lost.extend(beat.lost.iter().map(JobId::to_string));
     ok(&DirectivesBody {
         directive: beat.directive,

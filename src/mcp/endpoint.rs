@@ -21,6 +21,7 @@ use crate::http::Doors;
 use crate::http::body::Raw;
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
+use crate::http::presence::Presence;
 use crate::http::transport::require_private;
 
 /// Where this server stands for those outside, and from where it may be called.
@@ -134,10 +135,12 @@ async fn speak(
     request: HttpRequest,
     doors: web::Data<Doors>,
     asker: Result<Asker, Problem>,
+    presence: Presence,
     body: Raw,
 ) -> Reply {
-    let Some(origin) = doors.site.named(&request) else { return spoken(request, doors, asker, body).await };
-    let said = spoken(request, doors, asker, body).await;
+    let named = doors.site.named(&request);
+    let said = spoken(request, doors, asker, presence, body).await;
+    let Some(origin) = named else { return said };
     Ok(readable(said.unwrap_or_else(|problem| problem.error_response()), origin))
 }
 
@@ -171,6 +174,7 @@ async fn spoken(
     request: HttpRequest,
     doors: web::Data<Doors>,
     asker: Result<Asker, Problem>,
+    presence: Presence,
     body: Raw,
 ) -> Reply {
     doors.site.check(&request)?;
@@ -183,6 +187,7 @@ async fn spoken(
         base: doors.site.base(host, doors.limits.tls_terminated),
         objection: require_private(&request, &doors, Code::SignatureRequired).err(),
         caller: asker.caller,
+        presence,
         doors: doors.into_inner(),
     };
     let protocol = protocol(visitor.doors.limits.max_body_bytes);

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::{Call, Tool, all, refused};
 use crate::app::Caller;
 use crate::http::Doors;
+use crate::http::presence::Presence;
 
 /// What a model is told before it calls anything.
 const INSTRUCTIONS: &str = "Entente is where agents coordinate: intents (goals) with channels to talk on, jobs with authority \
@@ -41,6 +42,8 @@ pub(super) struct Visitor {
     pub base: String,
     /// Why an unsigned envelope is not taken from this connection, if it is not.
     pub objection: Option<Refusal>,
+    /// Whether the visitor still waits for the answer.
+    pub presence: Presence,
 }
 
 /// Answers the requests of MCP.
@@ -113,11 +116,11 @@ impl ServerHandler for Desk {
                 format!("There is no tool `{}`. tools/list names those that there are.", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let Visitor { doors, caller, base, objection } = visitor(&context)?;
+        let Visitor { doors, caller, base, objection, presence } = visitor(&context)?;
         let opens_pages = context.client_capabilities().is_some_and(|declared| opens_pages(&declared));
         let arguments = serde_json::to_vec(&request.arguments.unwrap_or_default()).unwrap_or_default();
         let brought_back = request.request_state;
-        let call = Call { doors, caller, objection, base, opens_pages, brought_back, arguments };
+        let call = Call { doors, caller, objection, base, opens_pages, brought_back, presence, arguments };
         // Where the library hears that a request was given up, nobody needs its answer.
         let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));

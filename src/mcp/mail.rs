@@ -21,6 +21,7 @@ use crate::app::mailboxes::{self, Ack, Letter};
 use crate::app::{AppError, Outcome};
 use crate::http::envelopes::AcceptedBody;
 use crate::http::mailboxes::ItemBody;
+use crate::http::presence::Presence;
 
 /// What asks whether somebody is there.
 const PING: &str = "aee.status.ping";
@@ -131,6 +132,10 @@ async fn read_mailbox(call: Call) -> Said {
             None => now().await?,
         }
     };
+    if said.ack && call.presence.is_gone().await {
+        // What is taken out is handed out once: not to nobody.
+        return Err(Presence::refusal());
+    }
     for letter in &letters {
         pong(&call, &entity, letter).await?;
     }

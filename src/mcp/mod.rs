@@ -37,6 +37,7 @@ use crate::app::{Caller, Ctx, StreamPermit};
 use crate::http::Doors;
 use crate::http::body::parse;
 use crate::http::error::Problem;
+use crate::http::presence::Presence;
 
 /// Seconds that a tool waits at the most: hosts give up on a call soon after.
 const WAIT_SECONDS: u32 = 25;
@@ -58,6 +59,8 @@ struct Call {
     opens_pages: bool,
     /// What the host brings back from such a page (`requestState`).
     brought_back: Option<String>,
+    /// Whether whoever calls still waits for the answer.
+    presence: Presence,
     /// The arguments as JSON.
     arguments: Vec<u8>,
 }
@@ -106,9 +109,9 @@ impl Call {
         (patience > 0).then(|| self.waits()).transpose()
     }
 
-    /// Waits for something unless the server stops first.
+    /// Waits for something unless the server stops first, or whoever calls hangs up.
     async fn unless_stopping<T>(&self, what: impl Future<Output = T>) -> Option<T> {
-        self.doors.draining.run_until_cancelled(what).await
+        self.presence.over().run_until_cancelled(what).await
     }
 
     /// Requires that an envelope that nobody signed came over a connection that stands in for a signature (AEE §11.3).

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tracing::info;
 
 use super::StartError;
-use crate::app;
+use crate::{app, db};
 
 /// How long the database may take to be there when the server starts: in a composition both start together.
 const DATABASE_WAIT: Duration = Duration::from_mins(1);
@@ -22,7 +22,7 @@ pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
                 return if version >= 150_000 { Ok(()) } else { Err(StartError::Version(version / 10_000)) };
             }
             Err(e @ (sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut)) if Instant::now() < deadline => {
-                info!(error = %e, "waiting for the database");
+                info!(error = %e, database = db::named(&pool.connect_options()), "waiting for the database");
                 sleep(Duration::from_millis(500)).await;
             }
             Err(sqlx::Error::Database(e))
@@ -31,7 +31,7 @@ pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
                 info!("the database is starting");
                 sleep(Duration::from_millis(500)).await;
             }
-            Err(e) => return Err(StartError::Database(e)),
+            Err(e) => return Err(StartError::Database(db::named(&pool.connect_options()), e)),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Mutex;
 
 use super::StartError;
 use crate::app::Ctx;
@@ -32,6 +33,8 @@ pub(super) fn start(
         Egress::to_tools(&ctx.settings.vaults.allowed, Arc::clone(names)).map_err(StartError::Egress)?;
     let pool = db::pool(database, TOOL_CONNECTIONS, tasks.draining());
     let ctx = Ctx { pool: pool.clone(), ..ctx.clone() };
-    tasks.spawn("tool calls", Calling::new(ctx, egress, tasks).drive(orders, tasks.clone()));
+    let (calling, orders) = (Calling::new(ctx, egress, tasks), Arc::new(Mutex::new(orders)));
+    let all = tasks.clone();
+    tasks.keep("tool calls", move || Arc::clone(&calling).drive(Arc::clone(&orders), all.clone()));
     Ok((desk, pool))
 }

@@ -1,6 +1,7 @@
 //! The command line, run as people run it: the program as a process.
 
 mod decide;
+mod doctor;
 mod envelopes;
 mod moments;
 mod workflows;

@@ -4,6 +4,7 @@
 
 mod ends;
 mod mixed;
+mod supervised;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -1,5 +1,7 @@
 //! The rules of the house that the compiler does not keep (ARCHITECTURE.md, "Rules"), read off the source text.
 
+mod indexes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

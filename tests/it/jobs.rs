@@ -4,6 +4,7 @@ mod authority;
 mod budgets;
 mod delegation;
 mod ending;
+mod gone;
 mod results;
 mod watching;
 

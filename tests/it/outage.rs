@@ -1,7 +1,9 @@
 //! When PostgreSQL is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
 
+mod paused;
 mod starting;
 mod stopping;
+mod upgrading;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Sweeps (design §4): each does what time has made due, in bounded steps, once however often and by however many it is run,
 //! and counts it. That what is due is true before any sweep is proved with its noun.
 
+mod abreast;
 mod rest;
 mod traces;
 

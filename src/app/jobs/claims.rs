@@ -85,7 +85,8 @@ pub struct ClaimAsk {
     pub wait: Duration,
 }
 
-/// Takes jobs that wait, the oldest first; waits for one when there is none, unless the server is `stopping`.
+/// Takes jobs that wait, the oldest first; waits for one when there is none, until the server is `stopping` or nobody waits for the
+/// answer any more.
 ///
 /// # Errors
 /// There is no such worker of the caller's; it names agents that are not its.
@@ -128,12 +129,14 @@ pub async fn claim(
             return Ok(taken);
         }
         tokio::select! {
+            biased;
+            // Whoever waits asks again, and is answered by another server; whoever has hung up takes nothing. A bell that rang
+            // meanwhile is heard by the next.
+            () = stopping.cancelled() => return Ok(taken),
             heard = timeout_at(until, heard) => match heard {
                 Ok(((), index, _others)) => woken_by = agents.get(index).map(String::as_str),
                 Err(_nothing_came) => return Ok(taken),
             },
-            // Whoever waits asks again, and is answered by another server.
-            () = stopping.cancelled() => return Ok(taken),
         }
         caller.require_key(ctx.now())?;
         // It may have left meanwhile, or been told to claim nothing more.
@@ -309,6 +312,19 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
         Ok(hold.job(id)?.status)
     })
     .await
+}
+
+/// Gives jobs back whose worker hung up while they became its own: others may take them at once, and it counts as no attempt.
+/// What cannot be given back is another's when the claim runs out.
+pub async fn return_unheard(ctx: &Ctx, caller: &Caller, claimed: &[Claimed]) {
+    for job in claimed {
+        match release(ctx, caller, job.job_id, &job.claim_token).await {
+            Ok(_status) => tracing::info!(job = %job.job_id, "a job came back: its worker had hung up"),
+            Err(failure) => {
+                tracing::warn!(job = %job.job_id, error = %failure, "a job could not be taken back from a worker that hung up");
+            }
+        }
+    }
 }
 
 /// A worker leaves: what it still holds goes to others, and it is forgotten.

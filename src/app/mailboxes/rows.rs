@@ -119,6 +119,26 @@ pub(super) async fn next(
     with_envelopes(conn, rows).await
 }
 
+/// Frees items that are held until then.
+pub(super) async fn free(
+    conn: &mut PgConnection,
+    entity: &str,
+    seqs: &[i64],
+    until: Timestamp,
+) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- aee_items::free
+         UPDATE aee_items SET held_until = NULL
+         WHERE entity = $1 AND seq = ANY($2) AND held_until = $3 AND acked_at IS NULL",
+        entity,
+        seqs,
+        until
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
 /// Marks items as taken out, and how far the mailbox is now.
 pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: Timestamp) -> Outcome<()> {
     // Two statements, so that each has its index: in a full mailbox one ack must not look at all that waits.

@@ -37,7 +37,7 @@ impl Deed for Adding {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_panics_costs_its_own_callers_and_nobody_else() {
-    let tasks = Tasks::new();
+    let tasks = Tasks::new(&Metrics::new());
     let commits = GroupCommit::start(Adding { batches: AtomicU64::new(0) }, 2, &tasks, &Metrics::new());
     assert_eq!(commits.submit(0, vec![1, 2, 3]).await, [Ok(1), Ok(3), Ok(6)]);
     assert!(commits.submit(0, vec![FATAL]).await[0].is_err());

@@ -189,6 +189,16 @@ impl Process {
         kill_process(self.id(), Signal::TERM).unwrap();
     }
 
+    /// Has it stand still, as a laptop that sleeps does.
+    pub fn pause(&self) {
+        kill_process(self.id(), Signal::STOP).unwrap();
+    }
+
+    /// Has it go on.
+    pub fn resume(&self) {
+        kill_process(self.id(), Signal::CONT).unwrap();
+    }
+
     /// Waits until it has ended.
     pub async fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();

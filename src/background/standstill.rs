@@ -1,0 +1,94 @@
+//! When this process itself stood still: it was stopped (SIGSTOP, a debugger), its machine slept or was moved. Whoever did not
+//! answer it meanwhile is not to blame.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use entente_core::clock::{Clock as _, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use super::{every, tick};
+use crate::environment::SystemClock;
+use crate::shutdown::Tasks;
+
+/// How often it is noted that the process runs.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A gap between two ticks that is longer than this is no delay of a busy machine: the process stood still.
+const TOLERANCE: Duration = Duration::from_secs(1);
+
+/// How long this process has stood still so far. Until somebody ticks, it has not.
+#[derive(Debug, Default)]
+pub struct Standstill(Mutex<Option<Seen>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    steady: Instant,
+    wall: Timestamp,
+    lost: Duration,
+}
+
+impl Seen {
+    /// The time that was lost by now. The steady clock goes on while a process is stopped, and rests while a machine sleeps; the
+    /// other clock goes on then too. When it is only set forward somebody goes without blame once, which harms nobody.
+    fn lost_by(&self, steady: Instant, wall: Timestamp) -> Duration {
+        let passed = (wall - self.wall).to_std().unwrap_or_default().max(steady - self.steady);
+        if passed > TICK + TOLERANCE { self.lost + (passed - TICK) } else { self.lost }
+    }
+}
+
+impl Standstill {
+    /// Notes that the process runs.
+    fn tick(&self) {
+        let (steady, wall) = (Instant::now(), SystemClock.now());
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = seen.map_or(Duration::ZERO, |seen| seen.lost_by(steady, wall));
+        *seen = Some(Seen { steady, wall, lost });
+    }
+
+    /// The time that the process has lost since it began, this moment included: whoever asks may run before the next tick does.
+    #[must_use]
+    pub fn lost(&self) -> Duration {
+        let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.map_or(Duration::ZERO, |seen| seen.lost_by(Instant::now(), SystemClock.now()))
+    }
+}
+
+/// Keeps noting that the process runs.
+pub fn start(standstill: &Arc<Standstill>, tasks: &Tasks) {
+    let (standstill, stopping) = (Arc::clone(standstill), tasks.stopping().clone());
+    tasks.keep("standstill", move || drive(Arc::clone(&standstill), stopping.clone()));
+}
+
+async fn drive(standstill: Arc<Standstill>, stopping: CancellationToken) {
+    let mut ticks = every(TICK);
+    while tick(&mut ticks, &stopping).await.is_some() {
+        standstill.tick();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn time_is_lost_by_a_gap_on_either_clock_and_by_no_delay() {
+        let (steady, wall) = (Instant::now(), SystemClock.now());
+        let seen = Seen { steady, wall, lost: Duration::from_secs(7) };
+        let by = |steadily: u64, on_the_wall: i64| {
+            let lost = seen.lost_by(
+                steady + Duration::from_millis(steadily),
+                wall + TimeDelta::milliseconds(on_the_wall),
+            );
+            lost.as_millis()
+        };
+        assert_eq!(by(100, 100), 7_000, "a tick");
+        assert_eq!(by(900, 900), 7_000, "a busy machine");
+        assert_eq!(by(4_100, 4_100), 11_000, "stopped for four seconds");
+        assert_eq!(by(100, 3_600_100), 3_607_000, "slept for an hour");
+        assert_eq!(by(100, -60_000), 7_000, "the clock was set back");
+        assert_eq!(Standstill::default().lost(), Duration::ZERO, "nobody ticks");
+    }
+}

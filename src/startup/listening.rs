@@ -1,0 +1,60 @@
+//! Listening: the HTTP server, and what it is patient with.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::{Extensions, ServerHandle};
+use actix_web::rt::net::TcpStream;
+use actix_web::{HttpServer, web};
+
+use super::sockets;
+use crate::config::Config;
+use crate::http::{Doors, application};
+use crate::shutdown::Tasks;
+
+/// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
+/// a closing one (contract 3.2), so the server must be the more patient side.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// How long the head of a request may take: slow senders must not hold connections for nothing.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Listens, and answers from now on.
+///
+/// # Errors
+/// The socket cannot be used.
+pub(super) fn listen(
+    config: &Config,
+    listener: TcpListener,
+    shared: web::Data<Doors>,
+    tasks: &Tasks,
+) -> std::io::Result<(SocketAddr, ServerHandle)> {
+    let address = listener.local_addr()?;
+    let connections = Arc::clone(&shared.connections);
+    let server = HttpServer::new(move || application(shared.clone()))
+        .workers(config.workers)
+        .max_connections(config.max_connections.div_ceil(config.workers))
+        .keep_alive(KEEP_ALIVE)
+        .client_request_timeout(HEAD_TIMEOUT)
+        .shutdown_timeout(config.drain.as_secs())
+        // The kernel of a worker that has died closes its end. Whoever closes only one half of a connection is as if gone: this
+        // cannot be told apart (RFC 9112 §9.6 lets a server close then).
+        .h1_allow_half_closed(false)
+        .on_connect(move |io, kept: &mut Extensions| {
+            kept.insert(connections.open());
+            if let Some(stream) = io.downcast_ref::<TcpStream>() {
+                sockets::keep_alive(stream);
+            }
+        })
+        .disable_signals()
+        .listen(listener)?
+        .run();
+    let handle = server.handle();
+    tasks.vital("http", async move {
+        if let Err(e) = server.await {
+            tracing::error!(error = %e, "the HTTP server failed");
+        }
+    });
+    Ok((address, handle))
+}

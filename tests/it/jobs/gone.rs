@@ -1,0 +1,128 @@
+//! Workers that die while they wait for a job (issue 16, B6): what they would have taken is another's at once, and it counts
+//! as no attempt.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::{Hand, id};
+use crate::harness::{ANY, Client, Cluster, Setup, World, json};
+
+/// How long a job may take to come to a worker that lives: nothing near the minute of a claim.
+const SOON: Duration = Duration::from_secs(5);
+
+fn live() -> Setup {
+    Setup { live: true, ..Setup::default() }
+}
+
+/// Asks for jobs as a worker that may die: by hand, so that its connection can be closed.
+async fn ask(world: &World, hand: &Hand, wait: u32) -> TcpStream {
+    let mut stream = TcpStream::connect(world.address).await.unwrap();
+    let body = json!({ "worker_id": hand.id, "max": 1, "wait_sec": wait }).to_string();
+    let head = format!(
+        "POST /api/v1/jobs/claim HTTP/1.1\r\nhost: entente\r\nx-api-key: {ANY}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    // Long enough that it waits.
+    sleep(Duration::from_millis(400)).await;
+    stream
+}
+
+/// Takes the one job that is there, as a worker that waits.
+async fn takes(hand: &Hand, wait: u32) -> serde_json::Value {
+    let asked = json!({ "worker_id": hand.id, "max": 1, "wait_sec": wait });
+    let got = timeout(SOON, hand.client.post("/jobs/claim", asked)).await.expect("no job came").ok();
+    got["jobs"].as_array().unwrap().first().cloned().unwrap_or_else(|| panic!("no job came: {got}"))
+}
+
+async fn submit(client: &Client, more: serde_json::Value) -> String {
+    let mut job = json!({ "agent": "echo" });
+    job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    id(&client.post("/jobs", job).await.is(201)).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_died_while_it_waited_takes_nothing() {
+    let a = World::with(live()).await;
+    let b = World::on(live(), a.database.clone()).await;
+    let dead = Hand::of(&a.any(), "echo@1.0.0").await;
+    let alive = Hand::again(&a.any(), "echo@1.0.0").await;
+    // One on each server, and the job comes by the second: neither what it is told by itself nor what it is woken for.
+    for world in [&a, &b] {
+        drop(ask(world, &dead, 60).await);
+    }
+    sleep(Duration::from_millis(300)).await;
+    let job = submit(&b.any(), json!({})).await;
+    sleep(Duration::from_millis(700)).await;
+    let began = Instant::now();
+    let taken = takes(&alive, 20).await;
+    assert_eq!((id(&taken), &taken["attempt"]), (job.as_str(), &json!(1)), "{taken}");
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    let log = a.any().get(&format!("/jobs/{job}/events?limit=100")).await.ok();
+    assert_eq!(log["events"].as_array().unwrap().len(), 0, "nobody was lost: {log}");
+    // Their places are free again, too: nobody waits for them.
+    b.server.stop().await;
+    a.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_while_a_job_becomes_its_own_gives_it_back() {
+    let world = World::with(live()).await;
+    let any = world.any();
+    let dead = Hand::of(&any, "echo@1.0.0").await;
+    let alive = Hand::again(&any, "echo@1.0.0").await;
+    let intent = any.post("/intents", json!({ "title": "work" })).await.ok()["id"].clone();
+    let key = {
+        let intent: entente_core::ids::IntentId = intent.as_str().unwrap().parse().unwrap();
+        i64::from_ne_bytes(intent.uuid().as_u64_pair().1.to_ne_bytes())
+    };
+    let job = submit(&any, json!({ "intent_id": intent })).await;
+    // Somebody has the intent's lock while the job is taken: its worker dies in the middle.
+    let mut beside = Cluster::get().options(&world.database).connect().await.unwrap();
+    let mut held = beside.begin().await.unwrap();
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(key).execute(&mut *held).await.unwrap();
+    let dying = ask(&world, &dead, 60).await;
+    drop(dying);
+    sleep(Duration::from_millis(500)).await;
+    held.rollback().await.unwrap();
+    beside.close().await.unwrap();
+    sleep(Duration::from_millis(300)).await;
+    let taken = takes(&alive, 20).await;
+    assert_eq!((id(&taken), &taken["attempt"]), (job.as_str(), &json!(1)), "{taken}");
+    // And whoever lives is answered as ever.
+    alive.tell(&taken, "result", json!({ "result": 1 })).await.ok();
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_for_is_done_although_nobody_waits_for_the_answer() {
+    let world = World::with(live()).await;
+    let any = world.any();
+    let intent = any.post("/intents", json!({ "title": "work" })).await.ok()["id"].clone();
+    let body = json!({ "event_type": "note", "payload": {} }).to_string();
+    let mut stream = TcpStream::connect(world.address).await.unwrap();
+    let head = format!(
+        "POST /api/v1/intents/{}/events HTTP/1.1\r\nhost: entente\r\nx-api-key: {ANY}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        intent.as_str().unwrap(),
+        body.len()
+    );
+    // Said and gone, as senders of hooks do.
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    drop(stream);
+    let began = Instant::now();
+    loop {
+        let log = any.get(&format!("/intents/{}/events", intent.as_str().unwrap())).await.ok();
+        if log.to_string().contains("\"note\"") {
+            break;
+        }
+        assert!(began.elapsed() < SOON, "it was not done: {log}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    world.server.stop().await;
+}
