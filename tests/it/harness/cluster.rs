@@ -113,7 +113,8 @@ impl Cluster {
         let mut connection = self.private.options().connect().await.unwrap();
         // Two copies of one template at once may disturb each other; PostgreSQL says so, and one tries again.
         for _ in 0..200 {
-            let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"));
+            let statement =
+                sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"));
             match sqlx::raw_sql(statement).execute(&mut connection).await {
                 Ok(_) => {
                     OWN.with_borrow_mut(|own| own.0.push(name.clone()));
