@@ -3,6 +3,7 @@
 
 mod database;
 mod listening;
+mod pools;
 mod senders;
 mod sockets;
 mod tools;
@@ -21,6 +22,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
+use self::pools::Pools;
 use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
 use crate::app::post::Post;
@@ -46,13 +48,6 @@ use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
 use crate::web::pace::Pace as Logins;
-
-/// Connections of the writers' and background tasks' own pool, besides one per writer.
-const HOUSE_CONNECTIONS: u32 = 7;
-
-/// Connections of those who hand out and deliver webhooks, and carry letters to peers: theirs alone, so that many receivers take none from writers and
-/// requests.
-const WEBHOOK_CONNECTIONS: u32 = 6;
 
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
@@ -168,20 +163,10 @@ impl Server {
         let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
         let unbound = |source| StartError::Bind { address: config.bind, source };
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
-        // Of messages, of jobs and of envelopes.
-        let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
-        // Several pools: a connection is served by the thread that made it, and writers never wait for one busy with requests.
         let metrics = Metrics::new();
         let tasks = Tasks::new(&metrics);
-        let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS), tasks.draining());
-        let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS, tasks.draining());
-        let sweeping = db::pool(database.clone(), background::sweeps::turns::CONNECTIONS, tasks.draining());
-        let messages = db::writers_pool(database.clone(), writers, tasks.draining());
-        let doors = db::pool(database.clone(), config.database_connections, tasks.draining());
-        // One connection of each is there before the first request is.
-        for pool in [&house, &messages, &doors] {
-            database::wait_for(pool).await?;
-        }
+        let Pools { house, webhooks, sweeping, messages, doors } =
+            Pools::open(&config, &database, &tasks).await?;
         db::migrate::run(&house).await?;
         let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
         let ctx = Ctx {

@@ -145,6 +145,9 @@ fn tables() -> BTreeSet<String> {
     tables
 }
 
+/// Tables that only migrations write.
+const BY_MIGRATIONS: [&str; 1] = ["schema_floor"];
+
 #[test]
 fn a_table_is_written_by_one_file() {
     let verbs = ["INSERT INTO ", "UPDATE ", "DELETE FROM "];
@@ -165,7 +168,8 @@ fn a_table_is_written_by_one_file() {
     let own = |name: &&String| *name != "src/app/sends/write.rs";
     let shared = writers.iter().filter(|(_, files)| files.iter().filter(own).count() > 1);
     none(&shared.map(|(table, files)| format!("`{table}` is written by {files:?}")).collect::<Vec<_>>());
-    assert_eq!(writers.keys().cloned().collect::<BTreeSet<_>>(), tables(), "a table that nobody writes");
+    let written = writers.keys().cloned().chain(BY_MIGRATIONS.map(str::to_owned)).collect::<BTreeSet<_>>();
+    assert_eq!(written, tables(), "a table that nobody writes");
 }
 
 #[test]

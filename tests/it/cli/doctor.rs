@@ -54,7 +54,8 @@ async fn the_doctor_makes_nothing_in_the_database() {
     let mut beside = cluster.options(&empty).connect().await.unwrap();
     sqlx::raw_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").execute(&mut beside).await.unwrap();
     let output = entente(&place, "doctor", &[("DATABASE_URL", &cluster.url(&empty))]);
-    assert!(output.status.success(), "{}", said(&output));
+    // The cluster of the tests keeps nothing on disk, which is the only thing that is wrong with it.
+    assert_eq!(text(&output).matches("FAULT").count(), 1, "{}", said(&output));
     assert!(text(&output).contains("migrations are missing"), "{}", said(&output));
     let made: i64 =
         sqlx::query_scalar("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")

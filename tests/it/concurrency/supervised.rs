@@ -57,26 +57,27 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
     let receiver = Receiver::start().await;
     let (_, channel) = talk(&ada, json!({})).await;
     subscribe(&ada, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
-    let mut all = Sse::open(&ada, "/subscribe").await;
 
     clock.broken.store(true, Ordering::Relaxed);
     sleep(Duration::from_millis(1_500)).await;
     clock.broken.store(false, Ordering::Relaxed);
 
+    // What a request has under way ends with the defect; a new one begins.
+    let mut all = Sse::open(&ada, "/subscribe").await;
     let soon = rfc3339(plus_seconds(server.ctx.now(), 1));
     let messages = format!("/channels/{channel}/messages");
     let mut body = json!({ "sender": "agent.ada", "payload": {} });
     body["expires_at"] = json!(soon);
     let began = Instant::now();
-    let said = loop {
+    loop {
         // What a defect met may be answered with a failure; never for long.
         let said = ada.post(&messages, body.clone()).await;
         if said.status == 201 {
-            break said.json();
+            break;
         }
         assert!(began.elapsed() < Duration::from_secs(5), "{}", said.text);
         sleep(Duration::from_millis(100)).await;
-    };
+    }
     // Webhooks, the feed and the sweeps go on.
     receiver.until(1).await;
     all.next_named("channel_message").await;
