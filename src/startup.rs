@@ -2,6 +2,7 @@
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
 mod database;
+mod limits;
 mod listening;
 mod pools;
 mod senders;
@@ -43,7 +44,7 @@ use crate::http::hooks;
 use crate::http::openapi::Document;
 
 use crate::db::{self, migrate::SchemaError};
-use crate::http::{Connections, Doors, Limits, Pace};
+use crate::http::{Connections, Doors, Pace};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
@@ -270,6 +271,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
 fn settings(config: &Config, seeded_keys: bool) -> Settings {
     Settings {
         strict: config.strict,
+        default_access: config.door.default_access,
         audit_event_type: config.audit_event_type.clone(),
         message_retention: config.message_retention,
         idempotency_window: config.idempotency_window,
@@ -327,14 +329,7 @@ fn share(
         works,
         post,
         tools,
-        limits: Limits {
-            rate_per_second: config.rate_per_second,
-            max_body_bytes: config.max_body_bytes,
-            tls_terminated: config.credentials.tls_terminated,
-            max_streams_per_key: config.max_streams_per_key,
-            ping: config.ping,
-            refused_subscribe_hold: config.refused_subscribe_hold,
-        },
+        limits: limits::limits(config),
         started: Instant::now(),
         pace: Pace::default(),
         spans: None,

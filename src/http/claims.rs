@@ -155,11 +155,8 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, presence: Presence, body: 
         max: said.max.unwrap_or(1),
         wait: wait(said.wait_sec)?,
     };
-    let _place = if ask.wait.is_zero() {
-        None
-    } else {
-        Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
-    };
+    let _place =
+        if ask.wait.is_zero() { None } else { Some(asker.caller.waits(doors.limits.max_streams_per_key)?) };
     let claimed = jobs::claim(&doors.ctx, &asker.caller, ask, presence.over()).await?;
     if !claimed.is_empty() && presence.is_gone().await {
         jobs::return_unheard(&doors.ctx, &asker.caller, &claimed).await;

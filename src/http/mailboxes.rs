@@ -132,7 +132,7 @@ async fn read(
     let (mailbox, letters) = if wait == 0 {
         mailboxes::read(ctx, caller, &path, after, limit).await?
     } else {
-        let _permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+        let _permit = asker.caller.waits(doors.limits.max_streams_per_key)?;
         tokio::select! {
             found = mailboxes::wait(ctx, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
             () = presence.over().cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,

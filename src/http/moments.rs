@@ -331,7 +331,7 @@ async fn get(
     let shown = if wait == 0 {
         moments::get(ctx, caller, moment_id).await?
     } else {
-        let _permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+        let _permit = caller.waits(doors.limits.max_streams_per_key)?;
         tokio::select! {
             found = moments::wait(ctx, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
             () = presence.over().cancelled() => moments::get(ctx, caller, moment_id).await?,

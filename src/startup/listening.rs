@@ -32,6 +32,7 @@ pub(super) fn listen(
 ) -> std::io::Result<(SocketAddr, ServerHandle)> {
     let address = listener.local_addr()?;
     let connections = Arc::clone(&shared.connections);
+    let write = config.door.write;
     let server = HttpServer::new(move || application(shared.clone()))
         .workers(config.workers)
         .max_connections(config.max_connections.div_ceil(config.workers))
@@ -45,6 +46,7 @@ pub(super) fn listen(
             kept.insert(connections.open());
             if let Some(stream) = io.downcast_ref::<TcpStream>() {
                 sockets::keep_alive(stream);
+                sockets::cut_off(stream, write);
             }
         })
         .disable_signals()
