@@ -17,9 +17,9 @@ use crate::refusal::{Code, Refusal};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// View and subscribe.
+    /// View, subscribe, and take part in channels (RFC-0021 §5).
     Read,
-    /// Patch, append events, open channels, send.
+    /// Patch, append events, open channels.
     Write,
     /// Change status and access, create children.
     Admin,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident = $wire:literal, $retryable:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $wire:tt, $retryable:literal;)+) => {
         /// Why something of ARCP was not done.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum Fault { $($(#[$doc])* #[serde(rename = $wire)] $name,)+ }

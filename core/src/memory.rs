@@ -17,7 +17,7 @@ use crate::limits::{DURATION_SECONDS, MEMORY_KEY_BYTES, MEMORY_TAG_BYTES, MEMORY
 use crate::refusal::{Code, Refusal};
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $word:ident = $wire:literal,)+ }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $word:ident = $wire:tt,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum $name { $($(#[$of])* #[serde(rename = $wire)] $word,)+ }

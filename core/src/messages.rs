@@ -246,7 +246,9 @@ pub struct Case<'a> {
 /// A closed channel, a sender who may not speak there, an address that is wrong for the type or that nobody answers
 /// to, an expiry in the past, a response that answers nothing.
 pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Refusal> {
-    case.standing.require(Level::Write)?;
+    // Whoever may read the intent takes part, as far as the channel admits it (§5.1, §5.2): saying something changes
+    // nothing of the intent, which is what `write` is for.
+    case.standing.require(Level::Read)?;
     if !case.channel.admits(&draft.sender) {
         return Err(not_a_member(case.channel, &draft.sender));
     }

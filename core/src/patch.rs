@@ -31,7 +31,6 @@ pub struct Patch {
     pub path: String,
     /// With what; ignored by `remove`.
     #[serde(default)]
-    #[schema(value_type = Object)]
     pub value: Value,
 }
 

@@ -11,7 +11,7 @@ use crate::governance::Violation;
 use crate::leases::Lease;
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $wire:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $wire:tt;)+) => {
         /// Why something was refused: the `code` member of every error body. The list is closed; clients may switch on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
         pub enum Code {

@@ -72,8 +72,6 @@ pub struct Remark {
     #[schema(example = "synopsis.hedge_phrase")]
     pub code: String,
     /// How much it weighs.
-    // There is another `Level` in the document, that of access.
-    #[schema(inline)]
     pub level: Level,
     /// Where, a JSON Pointer into the question.
     pub at: String,

@@ -1,6 +1,7 @@
 //! The overview: what the dashboard shows, read across nouns and never written. Everything is bounded, and only what the
 //! viewer may see; the scope `admin` sees all. What is done at work is `overview/work.rs`.
 
+mod counts;
 mod work;
 
 use std::cmp::Reverse;
@@ -9,10 +10,10 @@ use entente_core::access::Level;
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, MessageId};
 use entente_core::keys::Scope;
-use uuid::Uuid;
 
 use super::{Caller, Ctx, Outcome, seats};
 
+pub use counts::{Counts, counts, health};
 pub use work::{Gauge, Receiver, Spend, Work, receivers, works};
 
 /// Intents on the overview.
@@ -129,27 +130,64 @@ pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
     Ok(found)
 }
 
-/// Who waits for whom on these intents, of the requests that the caller may see; an admin sees those of all intents.
+/// One intent, if the caller can read it.
 ///
 /// # Errors
 /// The scope is missing.
-pub async fn waits(ctx: &Ctx, caller: &Caller, intents: &[Glance]) -> Outcome<Vec<Wait>> {
+pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<Glance>> {
+    caller.require(Scope::IntentsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    if !caller.has(Scope::Admin) {
+        let seat = seats::seat(&mut connection, &caller.agent, id, now).await?;
+        if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+            return Ok(None);
+        }
+    }
+    let row = sqlx::query!(
+        r#"-- overview::intent
+         SELECT i.title, i.status, i.created_by, coalesce(c.last_at, i.updated_at) AS "last_at!",
+                (SELECT count(*) FROM pending p WHERE p.intent_id = i.id AND p.is_request
+                 AND (p.expires_at IS NULL OR p.expires_at > $2)) AS "waiting!"
+         FROM intents i LEFT JOIN intent_clock c ON c.intent_id = i.id WHERE i.id = $1"#,
+        id.uuid(),
+        now
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    Ok(row.map(|row| Glance {
+        id,
+        title: row.title,
+        status: row.status,
+        created_by: row.created_by,
+        last_at: row.last_at,
+        waiting: row.waiting,
+    }))
+}
+
+/// Who waits for whom, of the requests that the caller may see; an admin sees all of them.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn waits(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Wait>> {
     caller.require(Scope::ChannelsRead)?;
-    let ids: Vec<Uuid> = intents.iter().map(|intent| intent.id.uuid()).collect();
     let rows = sqlx::query!(
         r#"-- overview::waits
          SELECT p.intent_id, p.message_id, p.sender, p.agent_id, p.expires_at, ch.name, m.created_at
          FROM pending p JOIN channels ch ON ch.id = p.channel_id
          JOIN messages m ON m.channel_id = p.channel_id AND m.number = p.number
-         WHERE p.is_request AND (p.expires_at IS NULL OR p.expires_at > $2) AND ($3 OR p.intent_id = ANY($4) AND (
-                p.sender = $1 OR p.agent_id = $1 OR ch.created_by = $1
-                OR (ch.member_policy = 'intent' OR $1 = ANY(ch.members))
-                   AND (m.recipients IS NULL OR $1 = ANY(m.recipients))))
-         ORDER BY p.message_id LIMIT $5"#,
+         JOIN intents i ON i.id = p.intent_id LEFT JOIN acls a ON a.intent_id = i.id
+         WHERE p.is_request AND (p.expires_at IS NULL OR p.expires_at > $2)
+           AND ($3 OR (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $1 OR EXISTS (
+                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $1
+                    AND (e.expires_at IS NULL OR e.expires_at > $2)))
+                AND (p.sender = $1 OR p.agent_id = $1 OR ch.created_by = $1
+                    OR (ch.member_policy = 'intent' OR $1 = ANY(ch.members))
+                       AND (m.recipients IS NULL OR $1 = ANY(m.recipients))))
+         ORDER BY p.message_id LIMIT $4"#,
         caller.agent,
         ctx.now(),
         caller.has(Scope::Admin),
-        &ids,
         WAITS
     )
     .fetch_all(&ctx.pool)

@@ -175,7 +175,7 @@ async fn decide(
 /// Approve a request for access
 ///
 /// Makes the entry. One that is decided already counts as not there.
-#[utoipa::path(operation_id = "approve_access_request", tag = "access", request_body = DecisionBody,
+#[utoipa::path(operation_id = "approve_access_request", tag = "access", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/approve")]
@@ -193,7 +193,7 @@ async fn approve(
 }
 
 /// Deny a request for access
-#[utoipa::path(operation_id = "deny_access_request", tag = "access", request_body = DecisionBody,
+#[utoipa::path(operation_id = "deny_access_request", tag = "access", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/deny")]

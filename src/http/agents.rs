@@ -266,7 +266,7 @@ struct HeartbeatReply {
 ///
 /// Brings an unhealthy agent back to active. One that is dead or deregistered must register again.
 #[utoipa::path(operation_id = "heartbeat",
-    tag = "agents", request_body = HeartbeatBody, params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents", request_body = Option<HeartbeatBody>, params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "It was heard", body = HeartbeatReply),
               (status = 410, description = "`gone`: dead or deregistered", body = super::error::ProblemBody)))]
 #[post("/agents/{agent_id}/heartbeat")]

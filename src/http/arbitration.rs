@@ -43,7 +43,6 @@ struct ArbitrationBody {
     #[schema(value_type = Object)]
     context: Map<String, Value>,
     /// What there is to choose from.
-    #[schema(value_type = Vec<Object>)]
     options: Vec<Value>,
     /// What has become of it.
     status: ArbitrationStatus,
@@ -99,7 +98,6 @@ struct ArbitrateBody {
     context: Option<Map<String, Value>>,
     /// What there is to choose from.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<Object>>)]
     options: Option<Vec<Value>>,
 }
 
@@ -178,7 +176,6 @@ struct DecisionBody {
     /// The same, under the RFC's name.
     rationale: String,
     /// What it rests on.
-    #[schema(value_type = Vec<Object>)]
     evidence: Vec<Value>,
     /// The request that it answers.
     arbitration_id: Option<ArbitrationId>,
@@ -224,7 +221,6 @@ struct DecideBody {
     /// The same, under the RFC's name.
     rationale: Option<String>,
     /// What it rests on.
-    #[schema(value_type = Option<Vec<Object>>)]
     evidence: Option<Vec<Value>>,
     /// The request for arbitration that it answers.
     arbitration_id: Option<String>,

@@ -245,6 +245,14 @@ fn job_code(code: Code) -> &'static str {
     }
 }
 
+/// Every code that there is on the resources of jobs, for the documentation.
+pub(super) fn job_words() -> Vec<&'static str> {
+    let mut words: Vec<&'static str> = Code::ALL.iter().map(|code| job_code(*code)).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
 /// Whether the same may be sent again as it is.
 fn retryable(code: Code) -> bool {
     match code {
@@ -306,7 +314,7 @@ pub struct ProblemBody {
     pub status: u16,
     /// What is wrong here.
     pub detail: Detail,
-    /// The code; the list is closed. On the resources of jobs, ARCP's word (§12).
+    /// The code; the list is closed.
     #[schema(value_type = Code)]
     pub code: &'static str,
     /// What is wrong and what to do next, in a sentence.

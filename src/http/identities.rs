@@ -313,7 +313,7 @@ struct RevokeBody {
 /// Revoke an agent's key
 ///
 /// At once and for ever, by whoever may act as the agent, or with the scope `admin`. The agent can then register another.
-#[utoipa::path(operation_id = "revoke_identity", tag = "identities", request_body = RevokeBody,
+#[utoipa::path(operation_id = "revoke_identity", tag = "identities", request_body = Option<RevokeBody>,
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The identity", body = IdentityBody)))]
 #[post("/agents/{agent_id}/identity/revoke")]

@@ -73,7 +73,7 @@ struct RegisterBody {
 /// Register an agent's version
 ///
 /// Whoever registers a name first owns it. Saying the same again changes nothing.
-#[utoipa::path(operation_id = "register_agent_version", tag = "workers", request_body = RegisterBody,
+#[utoipa::path(operation_id = "register_agent_version", tag = "workers", request_body = Option<RegisterBody>,
     params(("name" = String, Path, description = "The agent"), ("version" = String, Path, description = "The version")),
     responses((status = 200, description = "The agent", body = AgentBody)))]
 #[put("/arcp/agents/{name}/versions/{version}")]

@@ -191,7 +191,7 @@ struct CancelledBody {
 ///
 /// Only the session that submitted it may, or a key with the scope `admin`. One that waits ends at once; one that runs is
 /// asked to stop, and ended after the grace whatever its worker does.
-#[utoipa::path(operation_id = "cancel_job", tag = "jobs", request_body = CancelBody,
+#[utoipa::path(operation_id = "cancel_job", tag = "jobs", request_body = Option<CancelBody>,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 202, description = "It will end, or has", body = CancelledBody)))]
 #[post("/jobs/{job_id}/cancel")]

@@ -183,7 +183,7 @@ struct RotateBody {
 ///
 /// Makes a new key with the same powers; the old one ends after the overlap. The very key that asks, or with the scope
 /// `admin` any.
-#[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = RotateBody,
+#[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = Option<RotateBody>,
     params(("key_id" = String, Path, description = "The key's record"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The new key", body = NewKeyBody)))]

@@ -158,7 +158,7 @@ struct RenewBody {
 /// Renew a lease
 ///
 /// Only its holder, and only while it is held: one that has ended is acquired anew.
-#[utoipa::path(operation_id = "renew_lease", tag = "leases", request_body = RenewBody,
+#[utoipa::path(operation_id = "renew_lease", tag = "leases", request_body = Option<RenewBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
     responses((status = 200, description = "The lease", body = LeaseBody),
               (status = 409, description = "`lease_ended`", body = ProblemBody)))]

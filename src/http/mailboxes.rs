@@ -196,7 +196,7 @@ struct PickBody {
 ///
 /// Of what was not taken out and nobody holds: by priority and age together. A priority is worth a time (low 0, normal 30,
 /// high 120, urgent 600 seconds), so that whatever has waited longer than that comes first.
-#[utoipa::path(operation_id = "pick_mailbox", tag = "envelopes", request_body = PickBody,
+#[utoipa::path(operation_id = "pick_mailbox", tag = "envelopes", request_body = Option<PickBody>,
     params(("entity" = String, Path, description = "Whose")),
     responses((status = 200, description = "The envelopes, the most pressing first", body = Vec<ItemBody>)))]
 #[post("/aee/mailboxes/{entity}/pick")]

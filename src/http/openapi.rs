@@ -1,18 +1,21 @@
 //! The OpenAPI document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
 //! there. The document is collected from the handlers; a test compares it with `openapi/entente.json`.
 
+mod failures;
+mod shapes;
+
 use std::sync::Arc;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_core::refusal::{Code, Refusal};
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
-use utoipa::{OpenApi as _, ToSchema};
 use utoipa_actix_web::{AppExt as _, scope};
 
-use super::error::{Problem, ProblemBody, Reply, status};
+use super::error::{Problem, ProblemBody, Reply};
 use super::{api, discovery, federation, health};
 use crate::web::dressed_by;
 
@@ -75,7 +78,8 @@ impl Document {
             .service(scope("/api/v1").configure(api))
             .split_for_parts();
         secure(&mut document);
-        explain_errors(&mut document);
+        failures::explain(&mut document);
+        shapes::straighten(&mut document);
         let paths = document.paths.paths.iter().map(|(path, item)| {
             let has =
                 |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
@@ -139,44 +143,6 @@ fn secure(document: &mut OpenApi) {
     );
     let requirement = |name: &str| utoipa::openapi::SecurityRequirement::new::<_, [String; 0], _>(name, []);
     document.security = Some(vec![requirement("api_key"), requirement("bearer")]);
-}
-
-/// The errors that an operation can answer with, besides those it documents itself.
-fn explain_errors(document: &mut OpenApi) {
-    let (name, schema) = (ProblemBody::name().into_owned(), <ProblemBody as utoipa::PartialSchema>::schema());
-    document.components.get_or_insert_default().schemas.entry(name).or_insert(schema);
-    for (path, item) in &mut document.paths.paths {
-        if !path.starts_with("/api/") {
-            continue;
-        }
-        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
-            let mut codes =
-                vec![Code::Unauthenticated, Code::ScopeMissing, Code::RateLimited, Code::Unavailable];
-            if path.contains('{') {
-                codes.push(Code::NotFound);
-            }
-            if operation.request_body.is_some() {
-                codes.extend([
-                    Code::RequestTimeout,
-                    Code::InvalidJson,
-                    Code::InvalidRequest,
-                    Code::TooLarge,
-                    Code::IdempotencyMismatch,
-                ]);
-            }
-            for code in codes {
-                let status = status(code).as_u16().to_string();
-                let content =
-                    ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
-                let response = ResponseBuilder::new()
-                    .description(format!("`{}` and its like: {}", code.wire(), code.meaning()))
-                    .content("application/problem+json", content)
-                    .build();
-                operation.responses.responses.entry(status).or_insert(response.into());
-            }
-        }
-    }
 }
 
 /// What Swagger UI may load and send: as the server's own pages, but that it brings pictures and styles of its own inside what it

@@ -89,7 +89,7 @@ struct NewLinkBody {
 ///
 /// Needs what setting the password needs. The link opens a page with a button; the first who presses it is logged in. It is
 /// void once the key that made it is revoked.
-#[utoipa::path(operation_id = "make_link", tag = "people", request_body = LinkBody,
+#[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
     params(("principal_id" = String, Path, description = "Whom it lets in"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was made", body = NewLinkBody)))]

@@ -199,7 +199,7 @@ async fn decide(
 /// Approve a request
 ///
 /// With a quorum it is `pending` until enough have approved, each once. The body may be missing.
-#[utoipa::path(operation_id = "approve_approval", tag = "governance", request_body = DecisionBody,
+#[utoipa::path(operation_id = "approve_approval", tag = "governance", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The request", body = PermitBody),
@@ -218,7 +218,7 @@ async fn approve(
 /// Deny a request for approval
 ///
 /// Who has made it may take it back so. The body may be missing.
-#[utoipa::path(operation_id = "deny_approval", tag = "governance", request_body = DecisionBody,
+#[utoipa::path(operation_id = "deny_approval", tag = "governance", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The request", body = PermitBody),

@@ -97,7 +97,7 @@ async fn decide(
 /// Approve a checkpoint
 ///
 /// The plan goes on.
-#[utoipa::path(operation_id = "approve_plan_checkpoint", tag = "plans", request_body = DecisionBody,
+#[utoipa::path(operation_id = "approve_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
     params(("plan_id" = String, Path, description = "The plan"),
            ("checkpoint_id" = String, Path, description = "The checkpoint, by its id within the plan")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
@@ -114,7 +114,7 @@ async fn approve(
 /// Reject a checkpoint
 ///
 /// The plan rests until somebody resumes it.
-#[utoipa::path(operation_id = "reject_plan_checkpoint", tag = "plans", request_body = DecisionBody,
+#[utoipa::path(operation_id = "reject_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
     params(("plan_id" = String, Path, description = "The plan"),
            ("checkpoint_id" = String, Path, description = "The checkpoint, by its id within the plan")),
     responses((status = 200, description = "The plan", body = PlanBody)))]

@@ -64,7 +64,6 @@ pub struct PlanBody {
     /// Its checkpoints.
     checkpoints: Vec<GateBody>,
     /// Kept as given.
-    #[schema(value_type = Vec<Object>)]
     conditions: Vec<Value>,
     /// What it does when a task has failed for good.
     on_failure: OnFailure,
@@ -173,7 +172,6 @@ struct AskBody {
     /// The whole list of its checkpoints. What has become of those that are known stays.
     checkpoints: Option<Vec<GateAsk>>,
     /// Kept as given.
-    #[schema(value_type = Option<Vec<Object>>)]
     conditions: Option<Vec<Value>>,
     /// What it does when a task has failed for good.
     on_failure: Option<OnFailure>,

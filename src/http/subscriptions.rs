@@ -333,7 +333,7 @@ struct RotateBody {
 /// Replace a subscription's secret
 ///
 /// Both secrets sign for a while, so that the receiver can be changed without a gap. The new one is shown only now.
-#[utoipa::path(operation_id = "rotate_subscription_secret", tag = "webhooks", request_body = RotateBody,
+#[utoipa::path(operation_id = "rotate_subscription_secret", tag = "webhooks", request_body = Option<RotateBody>,
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription, with its new secret", body = SubscriptionBody)))]
 #[post("/subscriptions/{subscription_id}/rotate")]

@@ -74,7 +74,6 @@ struct SuspendBody {
     #[serde(default)]
     fallback_policy: FallbackPolicy,
     /// With what.
-    #[schema(value_type = Option<Object>)]
     fallback_value: Option<Value>,
     /// How the person is to be reached again (RFC-0026), as the SDK has it.
     #[schema(value_type = Option<Object>)]
@@ -234,7 +233,6 @@ struct RespondBody {
     suspension_id: Option<String>,
     /// The answer: one of the choices, words, or an object.
     #[serde(default)]
-    #[schema(value_type = Object)]
     value: Value,
     /// Who answers; the acting agent when nothing is said.
     responded_by: Option<String>,
@@ -256,7 +254,6 @@ struct RespondedBody {
     /// What has become of it.
     resolution: SuspensionState,
     /// The answer.
-    #[schema(value_type = Object)]
     value: Value,
     /// The label of the choice that it is.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -94,7 +94,7 @@ async fn act(
 macro_rules! verb {
     ($(#[$doc:meta])+ $name:ident, $operation:literal, $path:literal, $verb:expr) => {
         $(#[$doc])+
-        #[utoipa::path(operation_id = $operation, tag = "tasks", request_body = VerbBody,
+        #[utoipa::path(operation_id = $operation, tag = "tasks", request_body = Option<VerbBody>,
             params(("task_id" = String, Path, description = "The task"),
                    ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
             responses((status = 200, description = "The task", body = TaskBody),

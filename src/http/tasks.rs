@@ -79,7 +79,6 @@ pub struct TaskBody {
     #[schema(value_type = Option<Object>)]
     memory_policy: Option<Map<String, Value>>,
     /// Kept as given.
-    #[schema(value_type = Vec<Object>)]
     requires_tools: Vec<Value>,
     /// Why it cannot go on.
     blocked_reason: Option<String>,
@@ -191,7 +190,6 @@ struct CreateBody {
     #[schema(value_type = Option<Object>)]
     memory_policy: Option<Map<String, Value>>,
     /// Kept as given.
-    #[schema(value_type = Option<Vec<Object>>)]
     requires_tools: Option<Vec<Value>>,
     /// Your own object.
     #[serde(alias = "task_metadata")]

@@ -153,7 +153,6 @@ struct NewCredentialBody {
     /// The secret: one text (of `basic_auth`, `user:password`), or its parts by their names. It is sealed, and never shown
     /// again.
     #[serde(default, alias = "value")]
-    #[schema(value_type = Object)]
     secret: Value,
     /// When it ends.
     expires_at: Option<GivenTime>,
@@ -221,7 +220,6 @@ struct ChangeBody {
     metadata: Value,
     /// Another secret. The one before is gone at once.
     #[serde(default, alias = "value")]
-    #[schema(value_type = Object)]
     secret: Value,
     /// When it ends; null for never.
     #[serde(default, deserialize_with = "said")]

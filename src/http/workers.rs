@@ -162,7 +162,7 @@ struct DirectivesBody {
 }
 
 /// Send a heartbeat
-#[utoipa::path(operation_id = "worker_heartbeat", tag = "workers", request_body = BeatBody,
+#[utoipa::path(operation_id = "worker_heartbeat", tag = "workers", request_body = Option<BeatBody>,
     params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "What it is to do", body = DirectivesBody)))]
 #[post("/workers/{worker_id}/heartbeat")]

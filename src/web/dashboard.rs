@@ -18,7 +18,7 @@ use super::page;
 use super::shell::{Place, Shell};
 use super::words::{When, count, long};
 use crate::app::moments::{self, Rated};
-use crate::app::overview::{self, Entry, Glance, Receiver, Spend, Wait, Work};
+use crate::app::overview::{self, Counts, Entry, Glance, Receiver, Spend, Wait, Work};
 use crate::app::{Caller, Ctx, Outcome, agents};
 use crate::http::Doors;
 
@@ -41,6 +41,8 @@ struct Dashboard {
     circles: Vec<String>,
     intents: Vec<IntentRow>,
     chosen: Option<Chosen>,
+    /// Whether an intent was asked for that is not there, or not for who looks.
+    missing: bool,
     web: Waits,
     waits: Vec<WaitRow>,
     jobs: Vec<JobRow>,
@@ -52,7 +54,7 @@ struct Dashboard {
 
 /// A number that is worth a glance.
 struct Tile {
-    number: usize,
+    number: i64,
     what: &'static str,
     alarming: bool,
 }
@@ -159,22 +161,24 @@ async fn show(
     let (ctx, caller) = (&doors.ctx, &visitor.caller);
     let now = ctx.now();
     let intents = overview::intents(ctx, caller).await?;
-    let waits = overview::waits(ctx, caller, &intents).await?;
+    let waits = overview::waits(ctx, caller).await?;
     let (mut works, spend) = overview::works(ctx, caller).await?;
     let open = asking(ctx, caller, &mut works).await?;
     let askers = moments::rates(ctx, caller, None).await?;
     let receivers = overview::receivers(ctx, caller).await?;
     let filter = agents::Filter { limit: AGENTS, ..agents::Filter::default() };
     let agents = agents::list(ctx, caller, &filter).await?;
-    let wanted = choice.intent.as_deref().and_then(|id| id.parse().ok());
-    let chosen = chosen(ctx, &visitor, &intents, wanted).await?;
+    let chosen = chosen(ctx, &visitor, &intents, choice.intent.as_deref()).await?;
+    let counts = overview::counts(ctx, caller).await?;
+    let health = overview::health(ctx, caller, &agents, AGENTS).await?;
     let pairs = waits.iter().filter_map(|wait| Some((wait.waiting.as_str(), wait.awaited.as_deref()?)));
     let circles = circles(&pairs.collect::<Vec<_>>());
     let live = format!("/dashboard/stream?{}", request.query_string());
     let dashboard = Dashboard {
         everything: caller.has(Scope::Admin),
         shell: Shell::of(&visitor, "Dashboard", Place::Dashboard).live(live),
-        tiles: tiles(open, &intents, &waits, &works, &agents, &receivers),
+        tiles: tiles(open, counts, health),
+        missing: choice.intent.is_some() && chosen.is_none(),
         askers: askers.iter().map(asker_row).collect(),
         web: figures::waits(&waits, &circles),
         circles: circles.iter().map(|circle| told_circle(circle)).collect(),
@@ -194,30 +198,35 @@ async fn show(
 }
 
 /// Has jobs say that they wait for a person; how many questions are open.
-async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<usize> {
+async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<i64> {
     let mut works: Vec<&mut Work> = works.iter_mut().filter(|work| work.ended_at.is_none()).collect();
     let jobs: Vec<JobId> = works.iter().map(|work| work.id).collect();
     let (open, waits) = moments::waiting(ctx, caller, &jobs).await?;
     for work in works.iter_mut().filter(|work| waits.contains(&work.id)) {
         "awaiting_decision".clone_into(&mut work.status);
     }
-    Ok(usize::try_from(open).unwrap_or(usize::MAX))
+    Ok(open)
 }
 
-/// The intent whose timeline is shown: the one that was asked for, else the one on which something happened last.
+/// The intent whose timeline is shown: the one that was asked for, whichever it is and never another; when none was, the
+/// one on which something happened last.
 async fn chosen(
     ctx: &Ctx,
     visitor: &Visitor,
     intents: &[Glance],
-    wanted: Option<IntentId>,
+    wanted: Option<&str>,
 ) -> Result<Option<Chosen>, super::guard::Turned> {
-    let known = |id| intents.iter().find(|intent| intent.id == id);
-    let Some(intent) = wanted.and_then(known).or_else(|| intents.first()) else { return Ok(None) };
+    let intent = match wanted.map(str::parse) {
+        None => intents.first().cloned(),
+        Some(Ok(id)) => overview::intent(ctx, &visitor.caller, id).await?,
+        Some(Err(_no_id)) => None,
+    };
+    let Some(intent) = intent else { return Ok(None) };
     let entries = overview::timeline(ctx, &visitor.caller, intent.id).await?;
     let now = ctx.now();
     Ok(Some(Chosen {
         id: intent.id,
-        title: intent.title.clone(),
+        title: intent.title,
         strip: figures::strip(&entries, now),
         told: entries.into_iter().take(TOLD).map(|entry| told_row(entry, now)).collect(),
     }))
@@ -233,30 +242,16 @@ fn told_row(entry: Entry, now: Timestamp) -> ToldRow {
     }
 }
 
-fn tiles(
-    decisions: usize,
-    intents: &[Glance],
-    waits: &[Wait],
-    works: &[Work],
-    agents: &[Agent],
-    receivers: &[Receiver],
-) -> Vec<Tile> {
-    let open =
-        intents.iter().filter(|one| !["completed", "abandoned"].contains(&one.status.as_str())).count();
-    let running = works.iter().filter(|work| work.ended_at.is_none()).count();
-    let healthy = agents.iter().filter(|one| one.status == AgentStatus::Active).count();
-    let silent =
-        agents.iter().filter(|one| matches!(one.status, AgentStatus::Unhealthy | AgentStatus::Dead)).count();
-    let failing = receivers.iter().filter(|one| one.failures > 0 || one.disabled.is_some()).count();
+fn tiles(decisions: i64, counts: Counts, [healthy, silent]: [i64; 2]) -> Vec<Tile> {
     let tile = |number, what| Tile { number, what, alarming: false };
     vec![
         tile(decisions, if decisions == 1 { "open decision" } else { "open decisions" }),
-        tile(open, "open intents"),
-        tile(waits.len(), "waiting requests"),
-        tile(running, "jobs at work"),
+        tile(counts.intents, "open intents"),
+        tile(counts.waits, "waiting requests"),
+        tile(counts.jobs, "jobs at work"),
         tile(healthy, "healthy agents"),
         Tile { alarming: silent > 0, ..tile(silent, "silent agents") },
-        Tile { alarming: failing > 0, ..tile(failing, "failing receivers") },
+        Tile { alarming: counts.receivers > 0, ..tile(counts.receivers, "failing receivers") },
     ]
 }
 

@@ -154,7 +154,8 @@ async fn levels_include_each_other() {
     for reader in &readers {
         reader.get(&messages).await.ok();
     }
-    r.post(&messages, send("agent.r")).await.refused(403, "forbidden");
+    // Reading is enough to take part in channels (RFC-0021 §5.1).
+    r.post(&messages, send("agent.r")).await.is(201);
     r.post(&format!("/intents/{intent}/channels"), json!({ "name": "x" })).await.refused(403, "forbidden");
     w.post(&messages, send("agent.w")).await.is(201);
     w.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.refused(403, "forbidden");
@@ -171,7 +172,8 @@ async fn levels_include_each_other() {
     )
     .await
     .ok();
-    w.post(&messages, send("agent.w")).await.refused(403, "forbidden");
+    w.post(&messages, send("agent.w")).await.is(201);
+    w.post(&format!("/intents/{intent}/channels"), json!({ "name": "y" })).await.refused(403, "forbidden");
     a.get(&messages).await.refused(404, "not_found");
     world.end().await;
 }
@@ -184,11 +186,10 @@ async fn an_open_list_with_entries_lets_others_read() {
     let (intent, channel) = talk(&ada, json!({})).await;
     let entry = grant(&ada, &intent, "agent.cy", "write").await;
     bob.get(&format!("/channels/{channel}/messages")).await.ok();
-    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" }))
-        .await
-        .refused(403, "forbidden");
+    let open = |name: &str| json!({ "name": name });
+    bob.post(&format!("/intents/{intent}/channels"), open("one")).await.refused(403, "forbidden");
     ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap())).await.is(204);
-    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
+    bob.post(&format!("/intents/{intent}/channels"), open("two")).await.is(201);
     ada.delete(&format!("/intents/{intent}/acl/entries/{}", entry["id"].as_str().unwrap()))
         .await
         .refused(404, "not_found");
@@ -227,22 +228,23 @@ async fn the_end_of_the_last_grant_opens_nothing() {
     let eve = world.agent("agent.eve").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let messages = format!("/channels/{channel}/messages");
-    let note = json!({ "sender": "agent.eve" });
+    let events = format!("/intents/{intent}/events");
+    let note = json!({ "event_type": "note" });
     // Open to everybody, until somebody is listed: then the others read.
-    eve.post(&messages, note.clone()).await.is(201);
+    eve.post(&events, note.clone()).await.ok();
     let grant =
         json!({ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00Z" });
     ada.post(&format!("/intents/{intent}/acl/entries"), grant).await.ok();
-    eve.post(&messages, note.clone()).await.refused(403, "forbidden");
+    eve.post(&events, note.clone()).await.refused(403, "forbidden");
     // That the one grant ends gives eve nothing back, neither at once nor after it was swept.
     world.clock.advance(60);
-    eve.post(&messages, note.clone()).await.refused(403, "forbidden");
+    eve.post(&events, note.clone()).await.refused(403, "forbidden");
     world.sweep().await;
-    eve.post(&messages, note.clone()).await.refused(403, "forbidden");
+    eve.post(&events, note.clone()).await.refused(403, "forbidden");
     eve.get(&messages).await.ok();
     // Only a manager who says so opens it again.
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open", "entries": [] })).await.ok();
-    eve.post(&messages, note).await.is(201);
+    eve.post(&events, note).await.ok();
     world.end().await;
 }
 
@@ -339,5 +341,94 @@ async fn a_list_that_is_not_lawful_changes_nothing() {
     let many: Vec<Value> = (0..1001).map(|n| json!({ "principal_id": format!("agent.{n}") })).collect();
     ada.put(&path, json!({ "default_policy": "closed", "entries": many })).await.refused(413, "too_large");
     assert_eq!(ada.get(&path).await.ok()["default_policy"], "open");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_grant_silences_nobody() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let eve = world.agent("agent.eve").await;
+    let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+    let walled =
+        json!({ "name": "walled", "member_policy": "explicit", "members": ["agent.ada", "agent.bob"] });
+    let walled = ada.post(&format!("/intents/{intent}/channels"), walled).await.is(201);
+    let messages = format!("/channels/{channel}/messages");
+    let walled = format!("/channels/{}/messages", walled["id"].as_str().unwrap());
+    let note = json!({ "sender": "agent.bob", "payload": { "n": 1 } });
+    // The server's memory of who stands where is of the time before the grant.
+    bob.post(&messages, note.clone()).await.is(201);
+    grant(&ada, &intent, "agent.cy", "write").await;
+    // Whoever may read takes part (RFC-0021 §5.2): by id, by name, many at once, asking.
+    bob.post(&messages, note.clone()).await.is(201);
+    bob.post(&format!("/intents/{intent}/channels/talk/messages"), note.clone()).await.is(201);
+    bob.post(&format!("{messages}/batch"), json!({ "messages": [note, note] })).await.is(201);
+    let ask = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": {}, "timeout": 1 });
+    assert_eq!(bob.post(&format!("/channels/{channel}/ask"), ask).await.status, 200);
+    // The log of an audited channel has what they say.
+    let logged = ada.get(&format!("/intents/{intent}/events?event_type=channel_message")).await.ok();
+    let said = |event: &&Value| event["actor"] == "agent.bob";
+    assert_eq!(logged.as_array().unwrap().iter().filter(said).count(), 6);
+    // A wall stays one, and those whom it is for stay inside.
+    bob.post(&walled, note.clone()).await.is(201);
+    let eves = json!({ "sender": "agent.eve", "payload": {} });
+    eve.post(&walled, eves.clone()).await.refused(403, "not_a_member");
+    eve.get(&walled).await.refused(403, "not_a_member");
+    eve.post(&messages, eves).await.is(201);
+    // What changes the intent still takes `write`.
+    bob.post(&format!("/intents/{intent}/channels"), json!({ "name": "x" })).await.refused(403, "forbidden");
+    let fresh = format!("/intents/{intent}/channels/fresh/messages");
+    bob.post(&fresh, note.clone()).await.refused(403, "forbidden");
+    bob.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" }))
+        .await
+        .refused(403, "forbidden");
+    let patch = json!({ "patches": [{ "op": "set", "path": "a", "value": 1 }] });
+    bob.seen(&json!(1)).post(&format!("/intents/{intent}/state"), patch).await.refused(403, "forbidden");
+    // Who may not read hears and says nothing (§5.1), member or not.
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    for path in [&messages, &walled] {
+        bob.post(path, note.clone()).await.refused(404, "not_found");
+        bob.get(path).await.refused(404, "not_found");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_asked_may_answer() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    grant(&ada, &intent, "agent.bob", "read").await;
+    let messages = format!("/channels/{channel}/messages");
+    let question =
+        json!({ "sender": "agent.ada", "to": "agent.bob", "message_type": "request", "payload": {} });
+    let answer = json!({ "sender": "agent.bob", "payload": { "a": 1 } });
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let made = ada.post(&messages, question.clone()).await.is(201);
+        asked.push(made["id"].as_str().unwrap().to_owned());
+    }
+    let given = bob.post(&format!("{messages}/{}/reply", asked[0]), answer.clone()).await.is(201);
+    assert_eq!((given["to"].as_str(), &given["correlation_id"]), (Some("agent.ada"), &json!(asked[0])));
+    let response = json!({ "sender": "agent.bob", "message_type": "response", "correlation_id": asked[1], "payload": {} });
+    bob.post(&messages, response).await.is(201);
+    // Also one whose grant became less since it was asked.
+    grant(&ada, &intent, "agent.cy", "write").await;
+    let cy = world.agent("agent.cy").await;
+    let to_cy = json!({ "sender": "agent.ada", "to": "agent.cy", "message_type": "request", "payload": {} });
+    let to_cy = ada.post(&messages, to_cy).await.is(201);
+    ada.put(
+        &format!("/intents/{intent}/acl"),
+        json!({ "default_policy": "closed", "entries": [{ "principal_id": "agent.cy", "permission": "read" }] }),
+    )
+    .await
+    .ok();
+    let cys = json!({ "sender": "agent.cy", "payload": {} });
+    cy.post(&format!("{messages}/{}/reply", to_cy["id"].as_str().unwrap()), cys).await.is(201);
+    // And who may not read it any more is told what everybody else is.
+    bob.post(&format!("{messages}/{}/reply", asked[0]), answer).await.refused(404, "not_found");
     world.end().await;
 }

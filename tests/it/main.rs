@@ -23,6 +23,7 @@ mod config;
 mod coordinators;
 mod costs;
 mod credentials;
+mod dashboard;
 mod deliveries;
 mod departures;
 mod discovery;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use entente::http::openapi::Document;
 
-use super::harness::{Value, World};
+use super::harness::{Value, World, conformity};
 
 /// The operations of a document: path, method, operation.
 pub fn operations(document: &Value) -> Vec<(String, String, Value)> {
@@ -48,8 +48,10 @@ fn every_operation_is_documented() {
             fault("no tag");
         }
         let responses = operation["responses"].as_object().unwrap();
-        if path.starts_with("/api/") && !(responses.contains_key("401") && responses.contains_key("429")) {
-            fault("its errors are not said");
+        for status in around(&path, &method, &operation) {
+            if !responses.contains_key(status) {
+                fault(&format!("it can answer with {status}, and does not say so"));
+            }
         }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             if parameter["description"].as_str().is_none_or(str::is_empty) {
@@ -71,6 +73,130 @@ fn every_operation_is_documented() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(ids.len() > 50, "only {} operations were found", ids.len());
+}
+
+/// What everything in front of a handler answers with, and what each write can meet.
+fn around(path: &str, method: &str, operation: &Value) -> Vec<&'static str> {
+    if !path.starts_with("/api/") {
+        return Vec::new();
+    }
+    let (keyed, body) = (operation.get("security").is_none(), operation.get("requestBody").is_some());
+    let mut statuses = vec!["429", "500", "503"];
+    if keyed {
+        statuses.extend(["401", "403", "422"]);
+    }
+    if path.contains('{') {
+        statuses.push("404");
+    }
+    if keyed && method != "GET" {
+        statuses.extend(["404", "409"]);
+    }
+    if body {
+        statuses.extend(["400", "413", "422"]);
+    }
+    statuses
+}
+
+#[test]
+fn failures_are_said_in_the_form_that_they_have() {
+    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let mut seen = 0;
+    let mut faults = Vec::new();
+    for (path, method, operation) in operations(&document) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            if status.as_str() < "400" || path == "/readyz" {
+                continue;
+            }
+            seen += 1;
+            let content = response["content"].as_object().unwrap();
+            let form =
+                content.get("application/problem+json").and_then(|body| body["schema"]["$ref"].as_str());
+            let jobs =
+                ["jobs", "workers", "arcp"].iter().any(|first| path.starts_with(&format!("/api/v1/{first}")))
+                    || (path == "/api/v1/credentials" && method == "GET")
+                    || path == "/api/v1/credentials/{credential_id}/retry";
+            let name = if jobs { "JobProblemBody" } else { "ProblemBody" };
+            if content.len() != 1 || form != Some(&format!("#/components/schemas/{name}")) {
+                faults.push(format!("{method} {path} {status}: {response}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 1_500, "only {seen} failures were found");
+}
+
+/// The words of the closed lists are those that are sent, and not the names that they have in the code.
+#[test]
+fn words_are_written_as_they_are_sent() {
+    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let codes: Vec<&str> = entente_core::refusal::Code::ALL.iter().map(|code| code.wire()).collect();
+    assert_eq!(schemas["Code"]["enum"], serde_json::json!(codes));
+    let mut lists = 0;
+    for (name, schema) in schemas {
+        let Some(words) = schema["enum"].as_array() else { continue };
+        lists += 1;
+        for word in words.iter().filter_map(Value::as_str) {
+            // The one word in capitals that is sent is the name of an algorithm.
+            let lower = word.chars().all(|c| !c.is_ascii_uppercase()) || word == "HS256";
+            assert!(lower, "{name} has `{word}`");
+        }
+    }
+    assert!(lists > 60, "only {lists} lists were found");
+}
+
+/// `allOf` of closed objects admits nothing, because each part refuses the members of the others.
+#[test]
+fn no_form_is_put_together_of_parts() {
+    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let mut left = vec![(String::new(), &document)];
+    while let Some((place, value)) = left.pop() {
+        assert!(value.get("allOf").is_none(), "{place}: {value}");
+        if let Value::Object(members) = value {
+            left.extend(members.iter().map(|(name, member)| (format!("{place}/{name}"), member)));
+        }
+        if let Value::Array(items) = value {
+            left.extend(items.iter().enumerate().map(|(at, item)| (format!("{place}/{at}"), item)));
+        }
+    }
+}
+
+/// Every example fits the form that it is one of.
+#[test]
+fn examples_are_what_they_are_examples_of() {
+    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    let mut left = vec![(String::new(), &document)];
+    while let Some((place, value)) = left.pop() {
+        let Value::Object(members) = value else {
+            if let Value::Array(items) = value {
+                left.extend(items.iter().enumerate().map(|(at, item)| (format!("{place}/{at}"), item)));
+            }
+            continue;
+        };
+        // Of a form its own examples; of a parameter or a body those beside its form.
+        let (form, inside) = match members.get("schema") {
+            Some(_) => (format!("{place}/schema"), true),
+            None => (place.clone(), false),
+        };
+        let is_form = inside
+            || ["type", "$ref", "oneOf", "anyOf", "enum"].iter().any(|word| members.contains_key(*word));
+        let named = place.ends_with("/properties") || place.ends_with("/schemas");
+        if is_form && !named {
+            let several = members.get("examples").and_then(Value::as_array).into_iter().flatten();
+            for example in members.get("example").into_iter().chain(several) {
+                seen += 1;
+                let wrong = conformity::faults(&form, example);
+                faults.extend(wrong.iter().map(|fault| format!("{form}: {example}: {fault}")));
+            }
+        }
+        let inner =
+            members.iter().filter(|(name, _)| named || !["example", "examples"].contains(&name.as_str()));
+        left.extend(inner.map(|(name, member)| (format!("{place}/{}", conformity::step(name)), member)));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 200, "only {seen} examples were found");
 }
 
 /// Follows references until there is an example.
@@ -104,4 +230,37 @@ fn every_reference_leads_somewhere() {
         }
     }
     assert!(seen > 100, "only {seen} references were found");
+}
+
+/// Bodies are required where the document says so, and nowhere else; what speaks of no body reads none.
+#[tokio::test]
+async fn bodies_are_required_where_they_are_said_to_be() {
+    let world = World::start().await;
+    let admin = world.admin().await.with("if-match", "1");
+    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let mut faults = Vec::new();
+    for (path, method, operation) in operations(&document) {
+        // A webhook's body is read when its trigger is known.
+        if method == "GET" || path.starts_with("/api/v1/hooks/") {
+            continue;
+        }
+        // A body is read before it is looked whether the path leads anywhere.
+        let nowhere: Vec<&str> =
+            path.split('/').map(|part| if part.starts_with('{') { "nowhere" } else { part }).collect();
+        let nowhere = format!("/{}", nowhere.join("/"));
+        let (body, sent) = match operation.get("requestBody") {
+            Some(body) if body["required"] == true => ("required", None),
+            Some(_) => ("optional", None),
+            None => ("none", Some("{".to_owned())),
+        };
+        let reply = admin.send(&method, &nowhere, sent).await;
+        // Those of envelopes say it in words of their own.
+        let refused = [400, 401, 422].contains(&reply.status);
+        let unread = reply.status == 400;
+        if (body == "required" && !refused) || (body != "required" && unread) {
+            faults.push(format!("{method} {path} (body: {body}) answered {} {}", reply.status, reply.text));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    world.end().await;
 }

@@ -1,7 +1,7 @@
 //! What is not as it should be with an envelope that was taken in all the same (AEE's SHOULDs).
 
 macro_rules! warnings {
-    ($($(#[doc = $doc:literal])+ $name:ident = $wire:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $wire:tt;)+) => {
         /// A stable word for each thing that is not as it should be. It stands in the receipt and beside the envelope in the
         /// mailbox, never in it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]

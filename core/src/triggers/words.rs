@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident: $($(#[$each:meta])* $variant:ident = $word:literal),+ $(,)?) => {
+    ($(#[$doc:meta])* $name:ident: $($(#[$each:meta])* $variant:ident = $word:tt),+ $(,)?) => {
         $(#[$doc])*
         pub enum $name { $($(#[$each])* #[serde(rename = $word)] $variant,)+ }
 

@@ -203,11 +203,17 @@ fn who_may_not_speak_is_not_heard() {
     let open = channel(MemberPolicy::Explicit);
     for (level, expected) in [
         (None, Err(Code::AccessClosed)),
-        (Some(Level::Read), Err(Code::Forbidden)),
+        (Some(Level::Read), said.clone()),
         (Some(Level::Write), said.clone()),
     ] {
-        assert_eq!(speak(Standing { level, granted: true, until: None }, &open, "ada"), expected);
+        for granted in [true, false] {
+            let standing = Standing { level, granted, until: None };
+            assert_eq!(speak(standing, &open, "ada"), expected, "whoever may read takes part (§5.1)");
+        }
     }
+    let reader = Standing { level: Some(Level::Read), granted: false, until: None };
+    assert_eq!(speak(reader, &open, "eve"), Err(Code::NotAMember));
+    assert_eq!(speak(reader, &channel(MemberPolicy::Intent), "eve"), said);
     assert_eq!(
         speak(ADMIN, &open, "eve"),
         Err(Code::NotAMember),

@@ -97,7 +97,7 @@ struct ReasonBody {
 /// Take a question back
 ///
 /// The agent's. One that was refused cannot be taken back.
-#[utoipa::path(operation_id = "withdraw_moment", tag = "moments", request_body = ReasonBody,
+#[utoipa::path(operation_id = "withdraw_moment", tag = "moments", request_body = Option<ReasonBody>,
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/withdraw")]
@@ -114,7 +114,7 @@ async fn withdraw(
 /// End a deliberation
 ///
 /// The person's. With it ends what the refusal keeps the agent from.
-#[utoipa::path(operation_id = "close_moment", tag = "moments", request_body = ReasonBody,
+#[utoipa::path(operation_id = "close_moment", tag = "moments", request_body = Option<ReasonBody>,
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/close")]

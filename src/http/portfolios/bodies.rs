@@ -36,6 +36,11 @@ impl AggregateBody {
     }
 }
 
+/// Rules of a portfolio: the client's own object. Only the document speaks of it, because they stand under two names.
+#[derive(ToSchema)]
+#[schema(as = PortfolioRules, value_type = Object)]
+struct Rules(());
+
 /// A portfolio. Times and rules stand there in both cases, because the SDK reads the times in camel case alone.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PortfolioBody<'a> {
@@ -54,11 +59,11 @@ pub(super) struct PortfolioBody<'a> {
     /// Where it is in its life.
     status: PortfolioStatus,
     /// The client's rules, kept as given; `require_all_completed` is kept to.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Rules)]
     governance_policy: &'a Map<String, Value>,
     /// The same.
     #[serde(rename = "governancePolicy")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Rules)]
     governance_policy_camel: &'a Map<String, Value>,
     /// The client's own object.
     #[schema(value_type = Object)]

@@ -46,7 +46,6 @@ struct FireBody {
     #[schema(value_type = Option<Object>)]
     event: Option<Map<String, Value>>,
     /// A webhook's body.
-    #[schema(value_type = Option<Object>)]
     body: Option<Value>,
     /// A webhook's headers.
     #[schema(value_type = Option<Object>)]
@@ -55,7 +54,6 @@ struct FireBody {
     #[schema(value_type = Option<Object>)]
     query: Option<Map<String, Value>>,
     /// For `payload`, whichever it is of.
-    #[schema(value_type = Option<Object>)]
     payload: Option<Value>,
 }
 
@@ -95,7 +93,7 @@ struct FiredBody {
 ///
 /// Whatever it waits for, as if it had come: it makes its intent, unless one of its type is open and it is not to make
 /// another.
-#[utoipa::path(operation_id = "fire_trigger", tag = "triggers", request_body = FireBody,
+#[utoipa::path(operation_id = "fire_trigger", tag = "triggers", request_body = Option<FireBody>,
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "What came of it", body = FiredBody)))]
@@ -226,7 +224,6 @@ struct HookContent {
     /// What has happened, as the sender calls it.
     r#type: Option<String>,
     /// What it is about.
-    #[schema(value_type = Option<Object>)]
     data: Option<Value>,
 }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use super::conformity;
+
 /// A client: an address, a key, headers that it always sends.
 #[derive(Clone)]
 pub struct Client {
@@ -149,13 +151,15 @@ impl Client {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        if let Some(body) = body {
-            request = request.header("content-type", "application/json").body(body);
+        if let Some(body) = &body {
+            request = request.header("content-type", "application/json").body(body.clone());
         }
         let asked = format!("{method} {path}");
         let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Ok(Reply { status, headers, text: response.text().await?, asked })
+        let reply = Reply { status, headers, text: response.text().await?, asked };
+        conformity::check(method, &url, body.as_deref(), &reply);
+        Ok(reply)
     }
 }
 

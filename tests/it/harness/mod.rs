@@ -3,6 +3,7 @@
 
 mod client;
 mod cluster;
+pub mod conformity;
 pub mod desk;
 mod hooks;
 pub mod process;

@@ -151,7 +151,7 @@ async fn agents_talk() {
 async fn a_question_is_answered_or_stays_open() {
     let world = World::with(Setup { live: true, ..Setup::default() }).await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
-    let (_, channel) = talk(&ada, json!({ "members": ["agent.ada", "agent.bob"] })).await;
+    let (intent, channel) = talk(&ada, json!({ "members": ["agent.ada", "agent.bob"] })).await;
     let (a, b) = (Mcp::new(&ada, Era::Stateless), Mcp::new(&bob, Era::Handshake));
     let ask = json!({ "channel": channel, "to": "agent.bob", "payload": { "q": "which?" }, "timeout_s": 20 });
     let asking = tokio::spawn({
@@ -172,6 +172,15 @@ async fn a_question_is_answered_or_stays_open() {
     assert_eq!((&open["state"], &open["response"]), (&json!("pending"), &Value::Null));
     let late = json!({ "channel": channel, "message_id": open["request_id"], "payload": {} });
     fits(&b, "reply_message", late).await;
+    // Somebody else's grant takes the word from nobody: who may read takes part (RFC-0021 §5.2).
+    let entry = json!({ "principal_id": "agent.cy", "permission": "write" });
+    ada.post(&format!("/intents/{intent}/acl/entries"), entry).await.ok();
+    let open =
+        json!({ "channel": channel, "to": "agent.bob", "payload": { "q": "still there?" }, "timeout_s": 0 });
+    let open = fits(&a, "ask_agent", open).await;
+    let answer = json!({ "channel": channel, "message_id": open["request_id"], "payload": {} });
+    fits(&b, "reply_message", answer).await;
+    fits(&b, "send_message", json!({ "channel": channel, "payload": {} })).await;
     world.end().await;
 }
 

@@ -1,0 +1,109 @@
+//! The dashboard's numbers, and the intent that it is asked for: of everything that one may see, not of what is listed.
+
+use super::harness::{Client, World, json, send, talk};
+use super::pages::{Browser, Page};
+use super::people::logged_in;
+
+/// The number of a tile.
+fn tile(page: &Page, what: &str) -> u32 {
+    let (before, _) =
+        page.text.split_once(&format!("</strong> {what}</li>")).unwrap_or_else(|| panic!("no {what}"));
+    before.rsplit("<strong>").next().unwrap().parse().unwrap()
+}
+
+fn tiles(page: &Page) -> [u32; 4] {
+    ["open intents", "waiting requests", "jobs at work", "failing receivers"].map(|what| tile(page, what))
+}
+
+async fn intent(client: &Client, title: &str) -> String {
+    client.post("/intents", json!({ "title": title })).await.ok()["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_counts_all_that_one_may_see() {
+    let world = World::start().await;
+    let ann = world.agent("agent.ann").await;
+    // The oldest intent of all is the one where somebody waits.
+    let (oldest, channel) = talk(&ann, json!({})).await;
+    let asked = json!({ "sender": "agent.ann", "message_type": "request", "payload": {} });
+    send(&ann, &channel, asked).await;
+    let closed = intent(&ann, "a secret matter").await;
+    ann.put(&format!("/intents/{closed}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    for n in 0..58 {
+        let made = ann.post("/intents", json!({ "title": format!("matter {n}") })).await.ok();
+        if n < 3 {
+            let one = ann.seen(&made["version"]);
+            let path = format!("/intents/{}/status", made["id"].as_str().unwrap());
+            one.post(&path, json!({ "status": "abandoned" })).await.ok();
+        }
+    }
+    ann.put("/arcp/agents/sums/versions/1", json!({})).await.ok();
+    let mut jobs = Vec::new();
+    for _ in 0..30 {
+        let job = ann.post("/jobs", json!({ "agent": "sums" })).await.is(201);
+        jobs.push(job["job_id"].as_str().unwrap().to_owned());
+    }
+    for job in &jobs[..2] {
+        ann.send("POST", &format!("/jobs/{job}/cancel"), None).await.ok();
+    }
+
+    let mut admin = logged_in(&world, "human.eve", true).await;
+    let page = admin.get("/dashboard").await;
+    assert_eq!(tiles(&page), [57, 1, 28, 0], "an admin sees all: 60 intents less 3, 30 jobs less 2");
+    // Whoever has no part in them sees neither the closed intent nor anybody's jobs.
+    let mut person = logged_in(&world, "human.ada", false).await;
+    let page = person.get("/dashboard").await;
+    assert_eq!(tiles(&page), [56, 1, 0, 0]);
+    assert!(page.text.contains("waits for <strong>anybody"), "nor is what waits on old intents left out");
+    // A list that is closed later is counted no more.
+    ann.put(&format!("/intents/{oldest}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    assert_eq!(tiles(&person.get("/dashboard").await), [55, 0, 0, 0]);
+    ann.post(
+        &format!("/intents/{oldest}/acl/entries"),
+        json!({ "principal_id": "human.ada", "permission": "read" }),
+    )
+    .await
+    .ok();
+    assert_eq!(tiles(&person.get("/dashboard").await), [56, 1, 0, 0]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_opens_the_intent_that_is_asked_for_and_no_other() {
+    let world = World::start().await;
+    let agent = world.agent("agent.a").await;
+    let first = intent(&agent, "the first matter").await;
+    let hidden = intent(&agent, "a secret matter").await;
+    agent.put(&format!("/intents/{hidden}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let question = crate::moments::ask(&agent, json!({ "intent_id": first })).await;
+    for n in 0..45 {
+        intent(&agent, &format!("matter {n}")).await;
+    }
+    let mut person = logged_in(&world, "human.ada", false).await;
+    let heading =
+        |page: &Page| page.text.contains("<div class=\"line\">").then(|| page.between("<h3>", "</h3>"));
+    // From a question to its intent, however old that is.
+    let card = person.get(&format!("/inbox/{}", question["id"].as_str().unwrap())).await;
+    let link = format!("/dashboard?intent={first}");
+    assert!(card.text.contains(&format!("<a href=\"{link}\">its intent</a>")), "{}", card.text);
+    assert_eq!(heading(&person.get(&link).await).as_deref(), Some("the first matter"));
+    assert_eq!(heading(&person.get("/dashboard").await).as_deref(), Some("matter 44"), "the liveliest");
+    // One that is not there, or not for this person, is not replaced by another; the two look the same.
+    let nowhere = "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F";
+    for other in [hidden.as_str(), nowhere, "x", ""] {
+        let page = open(&mut person, other).await;
+        assert_eq!(heading(&page), None, "`{other}`");
+        assert!(page.text.contains("There is no such intent, or you may not see it."), "{}", page.text);
+        assert!(!page.text.contains("secret"));
+    }
+    let mut admin = logged_in(&world, "human.eve", true).await;
+    assert_eq!(heading(&open(&mut admin, &hidden).await).as_deref(), Some("a secret matter"));
+    assert_eq!(heading(&open(&mut admin, nowhere).await), None);
+    world.end().await;
+}
+
+async fn open(browser: &mut Browser, intent: &str) -> Page {
+    let page = browser.get(&format!("/dashboard?intent={intent}")).await;
+    assert_eq!(page.status, 200);
+    page
+}

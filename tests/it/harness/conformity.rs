@@ -1,0 +1,132 @@
+//! Every request that succeeds and every answer, held against the OpenAPI document: generated clients believe it.
+//!
+//! What is not in the document (pages, MCP, paths that are not there) is not looked at.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use entente::http::openapi::Document;
+use jsonschema::{Registry, Validator};
+use serde_json::{Map, Value, json};
+
+use super::client::Reply;
+
+const BASE: &str = "https://entente.example/openapi.json";
+
+struct Book {
+    /// The paths, as segments, each with its methods.
+    paths: Vec<(Vec<String>, Map<String, Value>)>,
+    registry: Registry<'static>,
+    /// Forms that were looked at before, by where they stand.
+    forms: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+static BOOK: LazyLock<Book> = LazyLock::new(|| {
+    let document: &'static Value =
+        Box::leak(Box::new(serde_json::from_str(&Document::collect().json).unwrap()));
+    let registry = Registry::new().add(BASE, document).unwrap().prepare().unwrap();
+    let paths = document["paths"].as_object().unwrap().iter();
+    let paths = paths.map(|(path, item)| {
+        (path.split('/').map(str::to_owned).collect(), item.as_object().unwrap().clone())
+    });
+    Book { paths: paths.collect(), registry, forms: Mutex::default() }
+});
+
+/// What is wrong with a value, by the form at this place of the document.
+pub fn faults(place: &str, value: &Value) -> Vec<String> {
+    let form = BOOK.form(place);
+    form.iter_errors(value).map(|error| format!("{error} (at `{}`)", error.instance_path())).collect()
+}
+
+/// A member's name as a step of a place.
+pub fn step(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+impl Book {
+    fn form(&self, place: &str) -> Arc<Validator> {
+        let known = self.forms.lock().unwrap().get(place).cloned();
+        known.unwrap_or_else(|| {
+            let place_in_uri = place.replace('{', "%7B").replace('}', "%7D");
+            let form = json!({ "$ref": format!("{BASE}#{place_in_uri}") });
+            let form = jsonschema::options().with_registry(&self.registry).build(&form);
+            let form = Arc::new(form.unwrap_or_else(|e| panic!("the form at {place}: {e}")));
+            self.forms.lock().unwrap().insert(place.to_owned(), Arc::clone(&form));
+            form
+        })
+    }
+
+    /// The operation of a request, and where it stands: of several that fit, the one with the fewest parameters.
+    fn operation(&self, method: &str, path: &str) -> Option<(String, &Value)> {
+        let asked: Vec<&str> = path.split('/').collect();
+        let fits = |(pattern, _): &&(Vec<String>, Map<String, Value>)| {
+            let mut pairs = pattern.iter().zip(&asked);
+            pattern.len() == asked.len()
+                && pairs.all(|(known, asked)| known == asked || known.starts_with('{') && !asked.is_empty())
+        };
+        let parameters = |pattern: &[String]| pattern.iter().filter(|part| part.starts_with('{')).count();
+        let (pattern, item) =
+            self.paths.iter().filter(fits).min_by_key(|(pattern, _)| parameters(pattern))?;
+        let method = method.to_lowercase();
+        let place = format!("/paths/{}/{method}", step(&pattern.join("/")));
+        item.get(&method).map(|operation| (place, operation))
+    }
+}
+
+/// Holds a request and its answer against the document.
+///
+/// # Panics
+/// They are not what it says.
+pub fn check(method: &str, url: &str, sent: Option<&str>, reply: &Reply) {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.find('/').map_or("/", |at| &path[at..]);
+    let path = path.split(['?', '#']).next().unwrap();
+    let path = path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
+    let Some((place, operation)) = BOOK.operation(method, &path) else { return };
+    let mut wrong = of_answer(&place, operation, reply);
+    if reply.status < 300 {
+        wrong.extend(of_request(&place, operation, sent));
+    }
+    assert!(
+        wrong.is_empty(),
+        "the document says otherwise ({place}): {} sent {} and got {} {}\n{}",
+        reply.asked,
+        sent.unwrap_or("nothing"),
+        reply.status,
+        reply.text,
+        wrong.join("\n")
+    );
+}
+
+fn of_answer(place: &str, operation: &Value, reply: &Reply) -> Vec<String> {
+    let Some(told) = operation["responses"].get(reply.status.to_string()) else {
+        return vec![format!("an answer with {} is not spoken of", reply.status)];
+    };
+    if reply.text.is_empty() {
+        return told.get("content").map(|_| "the answer has no body".to_owned()).into_iter().collect();
+    }
+    let media = reply.headers.get("content-type").map_or("", |value| value.to_str().unwrap());
+    let media = media.split(';').next().unwrap().trim();
+    if told["content"].get(media).is_none() {
+        return vec![format!("an answer with {} is not of `{media}`", reply.status)];
+    }
+    if !media.ends_with("json") {
+        return Vec::new();
+    }
+    let form = format!("{place}/responses/{}/content/{}/schema", reply.status, step(media));
+    faults(&form, &reply.json()).into_iter().map(|fault| format!("the answer: {fault}")).collect()
+}
+
+fn of_request(place: &str, operation: &Value, sent: Option<&str>) -> Vec<String> {
+    let told = &operation["requestBody"];
+    let Some(sent) = sent.filter(|sent| !sent.trim().is_empty()) else {
+        let needed = told["required"] == true;
+        return needed.then(|| "the body is not required".to_owned()).into_iter().collect();
+    };
+    if told["content"].get("application/json").is_none() {
+        return Vec::new();
+    }
+    let Ok(sent) = serde_json::from_str(sent) else { return Vec::new() };
+    let form = format!("{place}/requestBody/content/{}/schema", step("application/json"));
+    faults(&form, &sent).into_iter().map(|fault| format!("the request: {fault}")).collect()
+}
