@@ -11,7 +11,6 @@ mod tools;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
@@ -21,6 +20,7 @@ use entente_core::ids::{Chance, NodeId};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use self::pools::Pools;
@@ -37,14 +37,14 @@ use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
-use crate::environment::{OsChance, SharedClock};
+use crate::environment::{self, OsChance, SharedClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
 use crate::http::openapi::Document;
 
 use crate::db::{self, migrate::SchemaError};
-use crate::http::{Connections, Doors, Pace};
+use crate::http::{Checkup, Connections, Doors, Pace};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
@@ -55,6 +55,12 @@ const HELD: usize = 1_024;
 
 /// How long tasks may take to end once nothing more is asked of them.
 const TASKS_END: Duration = Duration::from_secs(10);
+
+/// How often PostgreSQL is asked for the time before the first request; the promptest answer counts.
+const CLOCK_READINGS: u32 = environment::FIRST;
+
+/// How long a pool may take to be closed: its connections are told, and need not answer.
+const POOL_END: Duration = Duration::from_secs(5);
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -189,19 +195,18 @@ impl Server {
             envelope_keys: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
-        let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
         let (courier, carrier) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
         if background {
-            background::start(&ctx, &sweeping, node, (&courier, &carrier), &database_up, &tasks);
+            background::start(&ctx, &sweeping, node, (&courier, &carrier), &tasks);
         }
         let spans = spans(&config, &ctx)?;
-        let writers = write(&config, &ctx, &messages, &tasks);
+        let writers = write(&config, (&ctx, node), &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
-        let doors_of = share(&config, doors_ctx, (writers, tools), database_up, &tasks);
+        let doors_of = share(&config, doors_ctx, (writers, tools), &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
@@ -246,7 +251,9 @@ impl Server {
             let _panicked = tokio::task::spawn_blocking(move || spans.stop()).await;
         }
         for pool in self.pools {
-            pool.close().await;
+            if timeout(POOL_END, pool.close()).await.is_err() {
+                warn!("some connections to the database do not answer and are left as they are");
+            }
         }
         info!("stopped");
     }
@@ -260,7 +267,9 @@ fn spans(config: &Config, ctx: &Ctx) -> Result<Option<Arc<Spans>>, SpansError> {
 
 /// What is there before the first request: the right time, the keys that changed, those that were given along.
 async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
-    ctx.ping().await?;
+    for _ in 0..CLOCK_READINGS {
+        ctx.ping().await?;
+    }
     keys::refresh(ctx).await?;
     for seed in given {
         seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await?;
@@ -307,20 +316,14 @@ fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<
 type Writers = (Arc<Sends>, Arc<Works>, Post);
 
 /// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
-fn write(config: &Config, ctx: &Ctx, messages: &PgPool, tasks: &Tasks) -> Writers {
+fn write(config: &Config, (ctx, node): (&Ctx, NodeId), messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
     let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
-    let (sends, works) = (Sends::start(&sending, each, tasks), Works::start(ctx, each, tasks));
-    (Arc::new(sends), Arc::new(works), Post::start(ctx, each, tasks))
+    let (sends, works) = (Sends::start(&sending, node, each, tasks), Works::start(ctx, node, each, tasks));
+    (Arc::new(sends), Arc::new(works), Post::start(ctx, node, each, tasks))
 }
 
-fn share(
-    config: &Config,
-    ctx: Ctx,
-    ((sends, works, post), tools): (Writers, Desk),
-    database_up: Arc<AtomicBool>,
-    tasks: &Tasks,
-) -> Doors {
+fn share(config: &Config, ctx: Ctx, ((sends, works, post), tools): (Writers, Desk), tasks: &Tasks) -> Doors {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
     Doors {
@@ -335,7 +338,7 @@ fn share(
         spans: None,
         draining: tasks.draining().clone(),
         tasks: tasks.clone(),
-        database_up,
+        checkup: Checkup::default(),
         request_ids: RequestIds::new(start),
         connections: Arc::default(),
         held: Semaphore::new(HELD),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{every, keep, note, tick};
+use super::{FEED_TURN, every, keep, note, tick, timely};
 use crate::app::{Ctx, jobs, keys, streams};
 use crate::shutdown::Tasks;
 
@@ -29,7 +29,7 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
 async fn fill(ctx: Ctx, stopping: CancellationToken) {
     while let Some(stale) = stopping.run_until_cancelled(ctx.feed.stale()).await {
         for intent in stale {
-            if let Err(failure) = streams::fill(&ctx, intent).await {
+            if let Err(failure) = timely(FEED_TURN, streams::fill(&ctx, intent)).await {
                 note("feed fill", &failure);
             }
         }
@@ -39,7 +39,7 @@ async fn fill(ctx: Ctx, stopping: CancellationToken) {
 async fn tail(ctx: Ctx, stopping: CancellationToken) {
     while stopping.run_until_cancelled(timeout(TAIL, ctx.feed.activity())).await.is_some() {
         loop {
-            match streams::tail(&ctx).await {
+            match timely(FEED_TURN, streams::tail(&ctx)).await {
                 Ok(true) => sleep(TAIL_REST).await,
                 Ok(false) => break,
                 Err(failure) => {
@@ -54,13 +54,13 @@ async fn tail(ctx: Ctx, stopping: CancellationToken) {
 async fn look_around(ctx: Ctx, stopping: CancellationToken) {
     let mut ticks = every(LOOK_AROUND);
     while tick(&mut ticks, &stopping).await.is_some() {
-        if let Err(failure) = streams::look_around(&ctx).await {
+        if let Err(failure) = timely(FEED_TURN, streams::look_around(&ctx)).await {
             note("feed look-around", &failure);
         }
-        if let Err(failure) = jobs::look_around(&ctx).await {
+        if let Err(failure) = timely(FEED_TURN, jobs::look_around(&ctx)).await {
             note("jobs look-around", &failure);
         }
-        if let Err(failure) = keys::refresh(&ctx).await {
+        if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {
             note("keys refresh", &failure);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{keep, note};
+use super::{TURN, keep, note, timely};
 use crate::app::{Ctx, Outcome, fanout, replays};
 use crate::shutdown::Tasks;
 
@@ -33,7 +33,7 @@ async fn drive(ctx: Ctx, stopping: CancellationToken) {
 
 /// Hands out all there is.
 async fn all(ctx: &Ctx) -> Outcome<()> {
-    while round(ctx).await? {
+    while timely(TURN, round(ctx)).await? {
         sleep(REST).await;
     }
     Ok(())

@@ -5,12 +5,13 @@ use std::time::Duration;
 use entente_core::clock::Timestamp;
 use entente_core::ids::{IntentId, NodeId};
 use sqlx::postgres::PgListener;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{every, keep, note, tick};
+use super::{FEED_TURN, every, keep, note, tick, timely};
 use crate::app::nodes::{self, TOPIC, leave, read, sign};
 use crate::app::{AppError, Ctx, keys};
+use crate::db::deadlines::within;
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
@@ -22,6 +23,12 @@ const COALESCE: Duration = Duration::from_millis(5);
 
 /// How long to wait before listening again after the connection was lost.
 const RELISTEN: Duration = Duration::from_millis(500);
+
+/// How long nothing may be heard from the others until it is looked whether the connection still carries anything.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How long the answer may take then.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Starts the tasks that know of other servers.
 pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
@@ -45,7 +52,7 @@ async fn waking(ctx: Ctx, node: NodeId, stopping: CancellationToken) {
     while let Some(mut touched) = stopping.run_until_cancelled(ctx.feed.touched()).await {
         sleep(COALESCE).await;
         touched.extend(ctx.feed.take_touched());
-        if let Err(failure) = nodes::wake(&ctx, node, touched).await {
+        if let Err(failure) = timely(FEED_TURN, nodes::wake(&ctx, node, touched)).await {
             note("peers wake", &failure);
         }
     }
@@ -61,7 +68,7 @@ async fn listening(ctx: Ctx, node: NodeId, stopping: CancellationToken) {
 }
 
 async fn see(ctx: &Ctx, node: NodeId, started_at: Timestamp) {
-    match sign(ctx, node, started_at).await {
+    match timely(FEED_TURN, sign(ctx, node, started_at)).await {
         Ok(peers) => ctx.feed.set_peers(peers),
         Err(failure) => note("peers sign", &failure),
     }
@@ -73,7 +80,12 @@ async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result
     listener.listen(TOPIC).await?;
     everything(ctx).await?;
     while !stopping.is_cancelled() {
-        match listener.try_recv().await? {
+        let Ok(heard) = timeout(SILENCE, listener.try_recv()).await else {
+            // Nothing was said for a while, or nothing comes through any more.
+            within(ANSWER, sqlx::raw_sql("SELECT 1").execute(&mut listener)).await??;
+            continue;
+        };
+        match heard? {
             // The connection was lost and made anew: anything may have happened in between.
             None => everything(ctx).await?,
             Some(notification) => match read(notification.payload()) {

@@ -4,12 +4,14 @@
 //! changes it (CONTRIBUTING.md, "A migration").
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool, Row as _};
 use tokio::time::sleep;
+
+use super::is_rolled_back;
 
 /// The migrations, part of the binary.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
@@ -54,6 +56,17 @@ impl From<MigrateError> for SchemaError {
     }
 }
 
+/// How long others who migrate, and deeds that hold what a migration changes, are waited for in all.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Between two attempts.
+const REST: Duration = Duration::from_millis(500);
+
+/// A migration takes as long as it takes. It does not wait long for a table, because everybody else waits behind it, and tries
+/// again. A server that is stopped in the middle of it holds up the others' start for a minute at the most.
+const LIMITS: &str = "SET statement_timeout = 0; SET lock_timeout = '5s';
+    SET idle_in_transaction_session_timeout = '60s'; SET idle_session_timeout = '60s'";
+
 /// Applies what is missing.
 ///
 /// # Errors
@@ -67,11 +80,31 @@ pub async fn run(pool: &PgPool) -> Result<(), SchemaError> {
 /// # Errors
 /// As [`run`].
 pub async fn bring_up(migrations: &Migrator, pool: &PgPool) -> Result<(), SchemaError> {
-    // A connection of its own, which is closed afterwards: the lock goes with it, however this ends.
-    let mut connection = pool.acquire().await.map_err(MigrateError::from)?.detach();
-    let done = bring_up_on(migrations, &mut connection).await;
-    connection.close().await.map_err(MigrateError::from)?;
-    done
+    let began = Instant::now();
+    loop {
+        // A connection of its own, with limits of its own, which is closed afterwards: its locks go with it, however this ends.
+        let mut connection = pool.acquire().await.map_err(MigrateError::from)?.detach();
+        let done = match limit(&mut connection).await {
+            Ok(()) => bring_up_on(migrations, &mut connection).await,
+            Err(failure) => Err(MigrateError::from(failure).into()),
+        };
+        connection.close().await.map_err(MigrateError::from)?;
+        match done {
+            Err(SchemaError::Migrate(failure)) if gives_way(&failure) && began.elapsed() < PATIENCE => {
+                tracing::info!(error = %failure, "the schema is in use; trying again");
+                sleep(REST).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn limit(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    connection.execute(LIMITS).await?;
+    if connection.server_version_num().is_some_and(|version| version >= 170_000) {
+        connection.execute("SET transaction_timeout = 0").await?;
+    }
+    Ok(())
 }
 
 async fn bring_up_on(migrations: &Migrator, connection: &mut PgConnection) -> Result<(), SchemaError> {
@@ -134,6 +167,14 @@ pub async fn floor(connection: &mut PgConnection) -> Result<i64, MigrateError> {
 
 async fn told(connection: &mut PgConnection, question: &'static str) -> Result<bool, MigrateError> {
     Ok(connection.fetch_one(question).await?.try_get(0)?)
+}
+
+/// Whether it gave way to somebody else, and can be tried again.
+fn gives_way(failure: &MigrateError) -> bool {
+    match failure {
+        MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => is_rolled_back(e),
+        _ => false,
+    }
 }
 
 /// The versions that were applied already.

@@ -20,7 +20,8 @@ use super::caller::RateNote;
 use super::error::{Family, Problem};
 use super::presence::{UnderWay, Watch};
 use super::{Connection, Doors, bodies};
-use crate::app::OpenRequest;
+use crate::app::{AppError, OpenRequest};
+use crate::db::deadlines::{self, Late};
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
 
@@ -74,13 +75,14 @@ pub async fn pass(
     let watch = Watch::default();
     request.extensions_mut().insert(watch.clone());
     let unheard = unheard(doors.clone(), id.clone(), began);
-    let handler = AssertUnwindSafe(next.call(request)).catch_unwind();
+    let handler = Box::pin(deadlines::request(AssertUnwindSafe(next.call(request)).catch_unwind()));
     let caught =
         UnderWay::new(handler, unheard, watch, doors.as_ref().map(|doors| doors.tasks.clone())).await;
     let mut response = match caught {
-        Ok(passed) => passed?.map_into_boxed_body(),
+        Ok(Ok(passed)) => passed?.map_into_boxed_body(),
         // The panic hook has written down where.
-        Err(_panic) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
+        Ok(Err(_panic)) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
+        Err(late) => return Err(Problem::from(AppError::from(late)).of_request(id).into()),
     };
     if let Some(open) = response.request().extensions_mut().remove::<Arc<OpenRequest>>() {
         // Whoever still holds its caller goes on by itself.
@@ -117,9 +119,9 @@ fn unheard<B>(
     doors: Option<web::Data<Doors>>,
     id: String,
     began: Instant,
-) -> impl FnOnce(std::thread::Result<Result<ServiceResponse<B>, Error>>) + Unpin {
+) -> impl FnOnce(Result<std::thread::Result<Result<ServiceResponse<B>, Error>>, Late>) + Unpin {
     move |done| {
-        if let (Some(doors), Ok(Ok(response))) = (doors, done) {
+        if let (Some(doors), Ok(Ok(Ok(response)))) = (doors, done) {
             account(&doors, response.request(), HUNG_UP, &id, began, None);
         }
     }

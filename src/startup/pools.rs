@@ -8,6 +8,7 @@ use super::{StartError, database};
 use crate::background::sweeps;
 use crate::config::Config;
 use crate::db;
+use crate::db::commit::PLACES;
 use crate::shutdown::Tasks;
 
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
@@ -45,10 +46,11 @@ impl Pools {
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         let (options, leaving) = (|| database.clone(), tasks.draining());
         let pools = Self {
-            house: db::pool(options(), writers.saturating_add(HOUSE_CONNECTIONS), leaving),
+            // Jobs and envelopes that wait for somebody's lock, beside their writers; messages below.
+            house: db::house_pool(options(), writers.saturating_add(HOUSE_CONNECTIONS + 2 * PLACES), leaving),
             webhooks: db::patient_pool(options(), WEBHOOK_CONNECTIONS, leaving),
-            sweeping: db::pool(options(), sweeps::turns::CONNECTIONS, leaving),
-            messages: db::writers_pool(options(), writers, leaving),
+            sweeping: db::house_pool(options(), sweeps::turns::CONNECTIONS, leaving),
+            messages: db::writers_pool(options(), writers.saturating_add(PLACES), leaving),
             doors: db::pool(options(), config.database_connections, leaving),
         };
         // One connection of each is there before the first request is.

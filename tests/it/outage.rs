@@ -1,6 +1,9 @@
 //! When PostgreSQL is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
 
+mod frozen;
+mod locked;
 mod paused;
+mod stalled;
 mod starting;
 mod stopping;
 mod upgrading;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sweep;
 use crate::app::Ctx;
 use crate::background::{every, note, tick};
+use crate::db::deadlines::within;
 use crate::shutdown::Tasks;
 use crate::telemetry::SweepLabels;
 
@@ -54,7 +55,7 @@ async fn drive(ctx: Ctx, sweep: Sweep, turns: Arc<Semaphore>, stopping: Cancella
 async fn work_off(ctx: &Ctx, sweep: Sweep, turns: &Semaphore, stopping: &CancellationToken) {
     for _ in 0..IN_A_ROW {
         let Some(Ok(turn)) = stopping.run_until_cancelled(turns.acquire()).await else { return };
-        let ran = timeout(sweep.limit(), sweep.run(ctx)).await;
+        let ran = within(sweep.limit(), sweep.run(ctx)).await;
         // Whoever has waited for a turn comes before the next batch.
         drop(turn);
         match ran {

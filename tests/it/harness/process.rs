@@ -196,13 +196,13 @@ impl Process {
         kill_process(self.id(), Signal::TERM).unwrap();
     }
 
-    /// Has it stand still, as a laptop that sleeps does.
-    pub fn pause(&self) {
+    /// Stops it where it stands: it says nothing more, and keeps all that it has.
+    pub fn freeze(&self) {
         kill_process(self.id(), Signal::STOP).unwrap();
     }
 
-    /// Has it go on.
-    pub fn resume(&self) {
+    /// Lets it go on.
+    pub fn thaw(&self) {
         kill_process(self.id(), Signal::CONT).unwrap();
     }
 

@@ -28,9 +28,9 @@ async fn a_paused_server_does_not_blame_its_receivers() {
     ada.post(&format!("/channels/{channel}/messages"), body).await.is(201);
     // It is asked, and the time for its answer passes while the server stands still.
     receiver.until(1).await;
-    process.pause();
+    process.freeze();
     sleep(Duration::from_secs(4)).await;
-    process.resume();
+    process.thaw();
     let began = Instant::now();
     receiver.until(2).await;
     let took = began.elapsed();
