@@ -90,6 +90,7 @@ pub mod triggers;
 pub mod turns;
 pub mod vaults;
 pub mod visits;
+pub(crate) mod voices;
 pub mod webhooks;
 pub mod workers;
 
