@@ -4,6 +4,7 @@ mod authority;
 mod budgets;
 mod delegation;
 mod ending;
+mod money;
 mod results;
 mod watching;
 
