@@ -224,9 +224,10 @@ impl Pen {
     }
 
     /// `job.accepted` of a job that the session did not ask for: a child of one of its own, to which an agent has delegated
-    /// (ARCP §10). It answers no request. `None` when the client has no word for it.
+    /// (ARCP §10). It answers no request. `None` when the client has no word for it, and for the Python SDK's: that one takes an
+    /// acceptance without a request of its own for the answer to the oldest submit that waits, or else drops it.
     pub fn delegated(&mut self, moment: Moment<'_>, child: &Accepted) -> Option<String> {
-        if self.is_legacy() {
+        if self.is_legacy() || self.dialect == Dialect::Python {
             return None;
         }
         let mut payload = self.told(child)?;
