@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::globs::{Glob, PATTERN_BYTES, WORK};
+use crate::globs::{Glob, NotAGlob, PATTERN_BYTES, WORK};
 use crate::limits::{AUTHORITY_BYTES, LIST_ITEMS};
 use crate::refusal::{Code, Refusal};
 
@@ -58,7 +58,7 @@ impl Authority {
     /// Checks an authority that somebody asks for.
     ///
     /// # Errors
-    /// A namespace that is none, a pattern that cannot be read, too many of either, more than [`AUTHORITY_BYTES`] in all.
+    /// A namespace that is none, a pattern that is no glob, too many of either, more than [`AUTHORITY_BYTES`] in all.
     pub fn check(asked: BTreeMap<String, Vec<String>>) -> Result<Self, Refusal> {
         if asked.len() > NAMESPACES {
             return Err(refused("lease_request", &format!("at most {NAMESPACES} namespaces are allowed")));
@@ -72,7 +72,7 @@ impl Authority {
             }
             if namespace != Namespace::Budget {
                 for pattern in patterns {
-                    read(namespace, pattern).map_err(|why| refused(word, &format!("`{pattern}` {why}")))?;
+                    Glob::parse(pattern).map_err(|why| refused(word, &format!("`{pattern}` {why}")))?;
                 }
             }
         }
@@ -127,8 +127,12 @@ impl Authority {
             };
             let theirs = parent.globs(word, kind);
             for pattern in patterns {
-                let covered =
-                    read(kind, pattern).is_ok_and(|glob| glob.is_proved_covered(&theirs, &mut work));
+                let covered = match read(kind, pattern) {
+                    Ok(Some(glob)) => glob.is_proved_covered(&theirs, &mut work),
+                    // It covers nothing, and names something all the same: what the parent names too.
+                    Ok(None) => parent.patterns(word).contains(pattern),
+                    Err(_) => false,
+                };
                 if !covered {
                     return Err((word.to_owned(), pattern.clone()));
                 }
@@ -138,7 +142,7 @@ impl Authority {
     }
 
     fn globs(&self, namespace: &str, kind: Namespace) -> Vec<Glob> {
-        self.patterns(namespace).iter().filter_map(|pattern| read(kind, pattern).ok()).collect()
+        self.patterns(namespace).iter().filter_map(|pattern| read(kind, pattern).ok().flatten()).collect()
     }
 }
 
@@ -146,37 +150,43 @@ fn refused(member: &str, why: &str) -> Refusal {
     Refusal::field(Code::InvalidRequest, member, "pattern", format!("`{member}` cannot be asked for: {why}."))
 }
 
-/// Reads a pattern of a namespace. It must be one that canonical targets can match, or it would silently cover nothing.
-fn read(kind: Namespace, pattern: &str) -> Result<Glob, String> {
-    let glob = Glob::parse(pattern).map_err(|e| e.to_string())?;
+/// Reads a pattern of a namespace; `None` for one that no canonical target matches, so that it covers nothing (§9.2 lets any
+/// glob be asked for, and §9.3 refuses what is not covered). One of URLs is brought into the form that targets have: hosts in
+/// small letters, without the scheme's own port, `https://host` as its root, `https://**` as every path of every host.
+fn read(kind: Namespace, pattern: &str) -> Result<Option<Glob>, NotAGlob> {
+    let glob = Glob::parse(pattern)?;
     match kind {
-        Namespace::Path if !pattern.starts_with('/') && !pattern.starts_with("**") => {
-            Err("must be an absolute path".to_owned())
-        }
-        Namespace::Url => {
-            let (scheme, rest) = pattern.split_once("://").unwrap_or(("", ""));
-            let lawful = matches!(scheme, "http" | "https" | "*") && !rest.is_empty();
-            let host = rest.split('/').next().unwrap_or("");
-            if !lawful || host.contains('@') || host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                return Err(
-                    "must be `https://host/path` in small letters up to the path, without a user".to_owned()
-                );
-            }
-            if host == "**" {
-                return Err("must name the host: `*` stands for any".to_owned());
-            }
-            check_segments(rest).map(|()| glob)
-        }
-        Namespace::Path => check_segments(pattern).map(|()| glob),
-        Namespace::Name | Namespace::Budget => Ok(glob),
+        Namespace::Path if !pattern.starts_with('/') && !pattern.starts_with("**") => Ok(None),
+        Namespace::Url => url(pattern),
+        Namespace::Path => Ok(has_plain_segments(pattern).then_some(glob)),
+        Namespace::Name | Namespace::Budget => Ok(Some(glob)),
     }
 }
 
-fn check_segments(path: &str) -> Result<(), String> {
-    if path.split('/').any(|segment| segment == "." || segment == "..") || !is_plain(path) {
-        return Err("must be plain: no `.` or `..`, no backslash, no encoded slash or dot".to_owned());
+/// Reads a pattern of URLs.
+fn url(pattern: &str) -> Result<Option<Glob>, NotAGlob> {
+    let Some((scheme, rest)) = pattern.split_once("://") else { return Ok(None) };
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let lawful = matches!(scheme, "http" | "https" | "*") && !host.is_empty();
+    if !lawful || host.contains('@') || !has_plain_segments(rest) {
+        return Ok(None);
     }
-    Ok(())
+    let port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => "",
+    };
+    let host = host.to_ascii_lowercase();
+    let canonical = match (host.strip_suffix(port).unwrap_or(&host), path) {
+        ("**", path) => format!("{scheme}://*/**{path}"),
+        (host, "") => format!("{scheme}://{host}/"),
+        (host, path) => format!("{scheme}://{host}{path}"),
+    };
+    Glob::parse(&canonical).map(Some)
+}
+
+fn has_plain_segments(path: &str) -> bool {
+    is_plain(path) && !path.split('/').any(|segment| segment == "." || segment == "..")
 }
 
 /// Whether a path has nothing that a file system or a server might read as something else.

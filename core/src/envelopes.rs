@@ -31,6 +31,7 @@ use crate::payload::scan;
 use crate::refusal::{Code, Refusal};
 
 pub use self::check::check;
+use self::signing::{Scope, Sig};
 pub use self::warnings::Warning;
 
 /// The version of AEE (§3).
@@ -151,9 +152,9 @@ impl Priority {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceNote {
     /// `trace_id`.
-    pub trace_id: String,
+    pub trace_id: Option<String>,
     /// `span_id`.
-    pub span_id: String,
+    pub span_id: Option<String>,
 }
 
 /// What the gateway acts on of `requires`; everything else in it is for the recipient (AEE §6.10).
@@ -210,6 +211,23 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// Whether its signature binds the ten members of AEE §8 alone: `priority` and `requires` are nobody's word then.
+    #[must_use]
+    pub fn is_partly_signed(&self) -> bool {
+        Sig::read(&self.members).is_ok_and(|sig| sig.is_some_and(|sig| sig.scope == Scope::Core))
+    }
+
+    /// What is believed of its `priority` and `requires`. What nobody has signed of one that is signed gets no more than an
+    /// envelope that says nothing (AEE §11.6), and never less care: a person who has to agree is asked.
+    #[must_use]
+    pub fn believed(&self) -> (Priority, Requires) {
+        if self.is_partly_signed() {
+            let Requires { human_approval, .. } = self.requires;
+            return (self.priority.min(Priority::Normal), Requires { timeout_ms: None, human_approval });
+        }
+        (self.priority, self.requires)
+    }
+
     /// Its payload, an object.
     #[must_use]
     pub fn payload(&self) -> &Value {

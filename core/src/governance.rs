@@ -346,6 +346,25 @@ impl GovernancePolicy {
         }
     }
 
+    /// Whether a job that works for the intent may go on when `spent` was spent in a unit: it stops where a counter of its own
+    /// would, when nothing is left (ARCP §9.6).
+    ///
+    /// # Errors
+    /// [`Code::BudgetExhausted`].
+    pub fn judge_left(&self, unit: &str, spent: Amount) -> Result<(), Refusal> {
+        let out = self.max_cost.filter(|most| spent >= *most);
+        out.map_or(Ok(()), |most| Err(exhausted(most, unit, spent, "is spent")))
+    }
+
+    /// Whether a job may set `adding` aside when `held` of a unit is spent or set aside already.
+    ///
+    /// # Errors
+    /// [`Code::BudgetExhausted`].
+    pub fn judge_reserve(&self, unit: &str, held: Amount, adding: Amount) -> Result<(), Refusal> {
+        let out = self.max_cost.filter(|most| held + adding > *most || adding.is_negative());
+        out.map_or(Ok(()), |most| Err(exhausted(most, unit, held, "is spent or set aside")))
+    }
+
     /// Whether only named agents may work on the intent.
     #[must_use]
     pub fn names_agents(&self) -> bool {
@@ -355,6 +374,15 @@ impl GovernancePolicy {
     fn allows(&self, agent: &str) -> bool {
         self.allowed_agents.iter().any(|allowed| allowed == agent)
     }
+}
+
+/// An intent may cost no more: for its jobs, what a budget is that has nothing left.
+fn exhausted(most: Amount, unit: &str, held: Amount, what: &str) -> Refusal {
+    let message = format!(
+        "The intent that the job works for may cost {most}, and {held} {unit} {what}. Go on with what costs nothing, or have who \
+         manages the intent raise `max_cost`."
+    );
+    Refusal::new(Code::BudgetExhausted, message)
 }
 
 fn not_allowed(agent: &str, what: impl Display) -> Refusal {

@@ -10,6 +10,7 @@ use crate::channels::{Channel, ChannelStatus, closed, not_a_member};
 use crate::clock::{Timestamp, plus_seconds, rfc3339};
 use crate::ids::{ChannelId, IntentId, MessageId};
 use crate::limits::DURATION_SECONDS;
+use crate::moments::carries_question;
 use crate::payload::Payload;
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
@@ -244,7 +245,7 @@ pub struct Case<'a> {
 ///
 /// # Errors
 /// A closed channel, a sender who may not speak there, an address that is wrong for the type or that nobody answers
-/// to, an expiry in the past, a response that answers nothing.
+/// to, an expiry in the past, a response that answers nothing, a question that belongs before one person.
 pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Refusal> {
     // Whoever may read the intent takes part, as far as the channel admits it (§5.1, §5.2): saying something changes
     // nothing of the intent, which is what `write` is for.
@@ -262,6 +263,7 @@ pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Re
         ));
     }
     check_expiry(draft.expires_at, now)?;
+    check_carried(draft)?;
     if draft.message_type == MessageType::Response {
         return respond(draft, case);
     }
@@ -274,6 +276,22 @@ pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Re
         ));
     }
     resolve(draft, case)
+}
+
+/// A question to a person is delivered to that person alone (binding moment §7.4); a channel is shared, whatever a message's
+/// `to` says: its managers read everything.
+fn check_carried(draft: &Draft) -> Result<(), Refusal> {
+    let parts = [("payload", Some(&draft.payload)), ("metadata", draft.metadata.as_ref())];
+    let Some((member, _)) =
+        parts.into_iter().find(|(_, part)| part.is_some_and(|part| carries_question(part.as_str())))
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "`{member}` has a `binding_moment`, a question to one person, and a channel is shared. Ask that person: POST \
+         /api/v1/moments; a message may name the moment's id."
+    );
+    Err(Refusal::field(Code::InvalidMoment, member, "broadcast", message))
 }
 
 fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Refusal> {

@@ -9,6 +9,7 @@
 pub mod answering;
 mod asking;
 pub mod brief;
+mod carried;
 pub mod course;
 pub mod lints;
 mod phrases;
@@ -28,10 +29,11 @@ use crate::principals::Kind;
 pub use self::answering::{Answered, Circumstances};
 pub use self::asking::check_room;
 pub use self::brief::{Brief, Choice, Hatches, Malformed, Meta, Question};
+pub use self::carried::carries_question;
 pub use self::course::{Speaker, WordKind};
 pub use self::lints::{Level, Lint, lint};
 pub use self::resolution::{Resolution, ResolutionKind, check_text};
-pub use self::veto::{Vetoed, after_end, is_same, judge};
+pub use self::veto::{Vetoed, after_end, is_same, judge, require_new};
 
 /// The revision of the memo that moments are written by; later ones have other options and other answers.
 pub const PROFILE: &str = "bm-00";

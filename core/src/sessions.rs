@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
 use crate::ids::{Chance, JobId};
+use crate::jobs::wire::Accepted;
 
 /// Bytes of a frame that a client may send.
 pub const FRAME_BYTES: usize = 1024 * 1024;
@@ -64,6 +65,8 @@ pub struct Delivery {
     pub ts: Timestamp,
     /// Of an event its body, else the whole payload: JSON.
     pub body: String,
+    /// The child that a `delegate` event tells of: its own `job.accepted` follows the event (ARCP §10).
+    pub child: Option<Box<Accepted>>,
 }
 
 /// What is delivered.

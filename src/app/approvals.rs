@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use chrono::TimeDelta;
+use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
 use entente_core::envelopes::pairing::{Pair, PairStatus};
@@ -82,6 +83,54 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32
     caller.require(Scope::MailRead)?;
     require_person(ctx, caller)?;
     let mut conn = ctx.pool.acquire().await?;
+    let ids = ids(&mut conn, caller, ctx.now(), after, limit).await?;
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut tasks = envelopes::load_all(&mut conn, &ids).await?;
+    let pairs = pairs::of(&mut conn, &ids).await?;
+    let found = ids.into_iter().filter_map(|id| {
+        let respondents = pairs.iter().filter(|pair| pair.task_id == id).map(|pair| pair.respondent.clone());
+        Some(Waiting { task: tasks.remove(id)?, respondents: respondents.collect() })
+    });
+    Ok(found.collect())
+}
+
+/// As [`waiting`], for a page that shows what else waits for the same person: nothing for whom nobody would ask.
+///
+/// # Errors
+/// The database.
+pub async fn offered(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Waiting>> {
+    if !may_be_asked(ctx, caller) {
+        return Ok(Vec::new());
+    }
+    waiting(ctx, caller, None, limit).await
+}
+
+/// A number that is another one when something else is [`offered`].
+///
+/// # Errors
+/// The database.
+pub async fn pulse(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<i64> {
+    if !may_be_asked(ctx, caller) {
+        return Ok(0);
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let ids = ids(&mut conn, caller, ctx.now(), None, limit).await?;
+    let digest = sha256(ids.join("\n"));
+    Ok(digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes)))
+}
+
+fn may_be_asked(ctx: &Ctx, caller: &Caller) -> bool {
+    caller.has(Scope::MailRead) && require_person(ctx, caller).is_ok()
+}
+
+/// The ids of what waits for the caller, in the order of [`waiting`].
+async fn ids(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    now: Timestamp,
+    after: Option<&str>,
+    limit: u32,
+) -> Outcome<Vec<String>> {
     let ids = sqlx::query_scalar!(
         "-- approvals::waiting
          WITH waiting AS (
@@ -100,21 +149,14 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32
          SELECT t.task_id FROM turns t LEFT JOIN place p ON true
          WHERE p.task_id IS NULL OR (t.turn, t.created_at, t.task_id) > (p.turn, p.created_at, p.task_id)
          ORDER BY t.turn, t.created_at, t.task_id LIMIT $4",
-        ctx.now(),
+        now,
         caller.principal(),
         after,
         i64::from(limit)
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let mut tasks = envelopes::load_all(&mut conn, &ids).await?;
-    let pairs = pairs::of(&mut conn, &ids).await?;
-    let found = ids.into_iter().filter_map(|id| {
-        let respondents = pairs.iter().filter(|pair| pair.task_id == id).map(|pair| pair.respondent.clone());
-        Some(Waiting { task: tasks.remove(id)?, respondents: respondents.collect() })
-    });
-    Ok(found.collect())
+    Ok(ids)
 }
 
 /// Decides about a task, once and for all: it is handed out, or who asked is told that it will not be.

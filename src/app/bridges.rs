@@ -165,7 +165,7 @@ async fn may(
             for scope in [Scope::MailRead, Scope::MailWrite, Scope::JobsRead, Scope::JobsWrite] {
                 caller.require(scope)?;
             }
-            mailboxes::require(caller, entity)?;
+            mailboxes::require(conn, caller, entity).await?;
             let mailbox = mailboxes::find(conn, entity).await?;
             Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.acked_seq)))
         }
@@ -174,7 +174,7 @@ async fn may(
             caller.require(Scope::ChannelsWrite)?;
             visit(conn, caller, *channel_id, now).await?;
             let Some(entity) = entity else { return Ok(Place::number(rows::this(conn).await?)) };
-            mailboxes::require(caller, entity)?;
+            mailboxes::require(conn, caller, entity).await?;
             let mailbox = mailboxes::find(conn, entity).await?;
             Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.last_seq)))
         }

@@ -52,10 +52,10 @@ fn check(bus: &str) -> Result<(), Refusal> {
 pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> Outcome<Listening> {
     caller.require(Scope::MailWrite)?;
     check(bus)?;
-    mailboxes::require(caller, entity)?;
     let now = ctx.now();
     // One at a time of each principal, and of each channel, so that what is counted stays true.
     let mut tx = ctx.begin_locked(vec![lock_key("by", caller.principal()), lock_key("bus", bus)]).await?;
+    mailboxes::require(&mut tx, caller, entity).await?;
     mailboxes::open_row(&mut tx, entity, caller.principal(), now).await?;
     if let Some(created_at) = since(&mut tx, bus, entity).await? {
         tx.commit().await?;
@@ -125,13 +125,14 @@ fn lock_key(kind: &str, name: &str) -> i64 {
 /// It does not, or is not the caller's.
 pub async fn unsubscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> Outcome<()> {
     caller.require(Scope::MailWrite)?;
-    mailboxes::require(caller, entity)?;
+    let mut conn = ctx.pool.acquire().await?;
+    mailboxes::require(&mut conn, caller, entity).await?;
     let done = sqlx::query!(
         "-- aee_subscriptions::delete\n DELETE FROM aee_subscriptions WHERE bus = $1 AND entity = $2",
         bus,
         entity
     )
-    .execute(&ctx.pool)
+    .execute(&mut *conn)
     .await?;
     if done.rows_affected() == 0 { Err(not_found("subscription")) } else { Ok(()) }
 }
@@ -142,7 +143,8 @@ pub async fn unsubscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) ->
 /// It is not the caller's.
 pub async fn of(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Vec<Listening>> {
     caller.require(Scope::MailRead)?;
-    mailboxes::require(caller, entity)?;
+    let mut conn = ctx.pool.acquire().await?;
+    mailboxes::require(&mut conn, caller, entity).await?;
     let rows = sqlx::query_as!(
         Listening,
         "-- aee_subscriptions::of
@@ -150,7 +152,7 @@ pub async fn of(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Vec<Listeni
         entity,
         PER_ENTITY
     )
-    .fetch_all(&ctx.pool)
+    .fetch_all(&mut *conn)
     .await?;
     Ok(rows)
 }

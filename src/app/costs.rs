@@ -42,19 +42,63 @@ pub async fn record(
     let made = law::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
     let spent = spent(&mut tx, &made).await?;
     let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (spent, made.amount)).await?;
-    let total = add_up(&mut tx, &made).await?;
-    let payload = json!({
-        "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
-        "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,
-        "total": total,
-    });
-    line.record(ctx, Draft::of(Kind::Comment, &caller.agent, payload));
-    insert(&mut tx, &made, line.tail.seq).await?;
+    write(ctx, &mut tx, &mut line, &made).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
     ctx.feed.news(intent_id);
     Ok(made)
+}
+
+/// Records a cost that a job has reported, on the line of the intent that it works for, within the transaction that counts it
+/// there. It is asked of nobody: the money is gone (ARCP §9.6).
+///
+/// # Errors
+/// There would be too many sums, or one too large.
+pub(crate) async fn enter(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    line: &mut Line,
+    ask: CostAsk,
+    agent: &str,
+) -> Outcome<Cost> {
+    let now = line.now();
+    let made = law::record(ask, line.intent_id, agent, CostId::mint(now, &*ctx.chance), now)?;
+    write(ctx, conn, line, &made).await?;
+    Ok(made)
+}
+
+/// Writes a cost, its place in the sums and its event.
+async fn write(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, made: &Cost) -> Outcome<()> {
+    let total = add_up(conn, made).await?;
+    let payload = json!({
+        "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
+        "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,
+        "total": total,
+    });
+    line.record(ctx, Draft::of(Kind::Comment, &made.agent_id, payload));
+    insert(conn, made, line.tail.seq).await
+}
+
+/// What the costs of these intents come to, in each unit.
+///
+/// # Errors
+/// The database.
+pub(crate) async fn spent_on(
+    conn: &mut PgConnection,
+    intents: &[IntentId],
+) -> Outcome<Vec<(IntentId, String, Amount)>> {
+    let ids: Vec<uuid::Uuid> = intents.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        r#"-- costs::spent_on
+         SELECT intent_id, unit, trim_scale(amount)::text AS "amount!" FROM cost_sums
+         WHERE intent_id = ANY($1) AND axis = $2 AND key = ''"#,
+        &ids,
+        Axis::All.as_str()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(|row| Ok((row.intent_id.into(), row.unit, amount(&row.amount)?))).collect()
 }
 
 /// Some of an intent's costs, and what all of them come to, at one moment.

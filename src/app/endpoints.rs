@@ -56,7 +56,7 @@ pub async fn subscribe(
 ) -> Outcome<Shown> {
     if ask.mailbox {
         caller.require(Scope::MailRead)?;
-        mailboxes::require(caller, agent_id)?;
+        mailboxes::require(&mut *ctx.pool.acquire().await?, caller, agent_id).await?;
     } else {
         caller.require(Scope::IntentsRead)?;
     }

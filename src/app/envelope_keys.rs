@@ -14,12 +14,12 @@ use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 use entente_core::principals::check_name;
-use entente_core::refusal::Code;
 use entente_core::signatures::PublicKey;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::lines::Line;
+use super::voices::speaks_for;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, rulebook, unknown};
 
 /// What came of a registration.
@@ -46,7 +46,7 @@ pub async fn register(
     once: Option<&Idempotency>,
 ) -> Outcome<Registration> {
     caller.require(Scope::MailWrite)?;
-    let entity = own(caller, entity, "entity")?;
+    let entity = own(ctx, caller, entity, "entity").await?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     if let Some((entity, kid)) = idempotency::find::<(String, String)>(&mut tx, caller, once).await? {
         let key = find(&mut tx, &entity, &kid).await?.ok_or_else(|| not_found("key"))?;
@@ -74,7 +74,7 @@ pub async fn register(
 /// The scope is missing; there is no such key of an entity that is the caller's.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str) -> Outcome<EnvelopeKey> {
     caller.require(Scope::MailWrite)?;
-    let entity = own(caller, entity, "key")?;
+    let entity = own(ctx, caller, entity, "key").await?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let known = find(&mut tx, &entity, kid).await?.ok_or_else(|| not_found("key"))?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
@@ -96,7 +96,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str)
 /// The scope is missing; the entity is not the caller's.
 pub async fn list(ctx: &Ctx, caller: &Caller, entity: Option<&str>) -> Outcome<Vec<EnvelopeKey>> {
     caller.require(Scope::MailRead)?;
-    let entity = own(caller, entity, "entity")?;
+    let entity = own(ctx, caller, entity, "entity").await?;
     let mut connection = ctx.pool.acquire().await?;
     all(&mut connection, &entity).await
 }
@@ -174,17 +174,15 @@ pub async fn still_in_force(
     Ok(rows.into_iter().map(|row| (row.entity, row.kid)).collect())
 }
 
-/// The entity that is meant, if it is the caller's: one that its key may act as, or as an admin any. Another's is not there.
-fn own(caller: &Caller, entity: Option<&str>, noun: &str) -> Outcome<String> {
-    let Some(entity) = entity else { return Ok(caller.agent.clone()) };
-    if caller.has(Scope::Admin) {
-        check_name("entity", entity)?;
+/// The entity that is meant, if it is the caller's: one that its key may act as and that is no other person, or as an admin any.
+/// Another's is not there.
+async fn own(ctx: &Ctx, caller: &Caller, entity: Option<&str>, noun: &str) -> Outcome<String> {
+    let entity = entity.unwrap_or(&caller.agent);
+    check_name("entity", entity)?;
+    if caller.has(Scope::Admin) || speaks_for(&mut *ctx.pool.acquire().await?, caller, entity).await? {
         return Ok(entity.to_owned());
     }
-    caller.speaker("entity", Some(entity), false).map_err(|refusal| match refusal.code {
-        Code::MayNotActAs => not_found(noun),
-        _ => refusal.into(),
-    })
+    Err(not_found(noun))
 }
 
 /// What the log says of a key: never a secret.

@@ -3,6 +3,7 @@
 //! The law is `entente_core::envelopes`; how a batch is written `post.rs`; where it lies for its recipients `mailboxes.rs`.
 //! The text that came in is kept and handed on as it is; what the gateway adds stands beside it.
 
+mod noting;
 mod references;
 mod rows;
 mod threads;
@@ -17,8 +18,10 @@ use entente_core::envelopes::{
     Envelope, EnvelopeType, Priority, Warning, hash, letters, policy, purposes, read,
 };
 use entente_core::keys::Scope;
+use entente_core::moments::carries_question;
 use entente_core::refusal::{Code, Refusal};
 
+pub(crate) use self::noting::{note, note_refusal};
 pub(crate) use self::references::{Referred, referred};
 pub use self::rows::Kept;
 pub(crate) use self::rows::{Stub, agreed, insert, load, load_all, stubs};
@@ -26,6 +29,7 @@ pub use self::threads::{Leaf, thread};
 pub(crate) use self::untimed::remembered;
 use super::post::{self, Original, Parcel, Post, Signatures, Way};
 use super::rulebook::{self, Rulebook};
+use super::voices::{Voices, speaks_for};
 use super::{
     AppError, Caller, Ctx, Outcome, answers, approvals, buses, envelope_keys, mailboxes, not_found, pairs,
     redactions, refutations,
@@ -44,11 +48,6 @@ pub struct Accepted {
     pub receipt: Receipt,
     /// The server's answer, when it was a task for the server.
     pub reply: Option<String>,
-}
-
-/// Whether an entity is the caller's to speak and to read for.
-pub(crate) fn speaks_for(caller: &Caller, entity: &str) -> bool {
-    caller.speaker("entity", Some(entity), false).is_ok_and(|speaker| speaker == entity)
 }
 
 /// Takes in an envelope.
@@ -137,12 +136,13 @@ impl From<Parcel> for Prepared {
     }
 }
 
-/// A question to a person goes to that person alone, and is never broadcast (binding moment §7.4).
-fn refuse_broadcast(envelope: &Envelope) -> Result<(), Refusal> {
-    if !envelope.is_broadcast() || envelope.payload().get("binding_moment").is_none() {
+/// A question to a person goes to that person alone, and is never broadcast, wherever in the envelope it is put (binding moment
+/// §7.4).
+fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
+    if !envelope.is_broadcast() || !carries_question(body) {
         return Ok(());
     }
-    let message = "`payload.binding_moment` is a question to one person, and this goes to whoever listens. Ask that person: \
+    let message = "The envelope has a `binding_moment`, a question to one person, and goes to whoever listens. Ask that person: \
                    POST /api/v1/moments.";
     Err(Refusal::field(Code::InvalidMoment, "payload", "broadcast", message))
 }
@@ -155,8 +155,9 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     let settings = &ctx.settings.post;
     // Before anything else is done with it (AEE §11.2).
     let verified = verify(ctx, &envelope).await?;
-    vouch(ctx, caller, &envelope, &verified)?;
-    refuse_broadcast(&envelope)?;
+    vouch(ctx, caller, &envelope, &verified).await?;
+    let body = String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| not_found("envelope"))?;
+    refuse_broadcast(&envelope, &body)?;
     purposes::admit(&envelope.purpose, &settings.tolerated)?;
     if let Some(sent_at) = envelope.sent_at {
         settings.window.admit(sent_at, now)?;
@@ -165,14 +166,16 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         return Err(Refusal::field(Code::InvalidEnvelope, "ts", "ts_unparseable", message).into());
     }
     let (passage, misfit) = pass(ctx, book, &envelope, &verified).await?;
-    let believed = passage.believed(envelope.priority);
-    let effective = admitted(ctx, caller, &envelope, believed).await?;
-    let (deadline, capped) = deadline(&envelope, settings.max_timeout, now);
+    let (asked, requires) = envelope.believed();
+    let effective = admitted(ctx, caller, &envelope, passage.believed(asked)).await?;
+    let timeout = requires.timeout_ms.filter(|_| envelope.kind == EnvelopeType::Task);
+    let (deadline, capped) = deadline(timeout, settings.max_timeout, now);
     let mut warnings = envelope.warnings.clone();
+    let partly = (asked, requires) != (envelope.priority, envelope.requires);
+    warnings.extend(partly.then_some(Warning::PartlySigned));
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
     warnings.extend(misfit);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    let body = String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| not_found("envelope"))?;
     let mut parcel = Parcel {
         judged: Some(book.version),
         digest: sha256(&body),
@@ -222,6 +225,7 @@ pub(crate) async fn judged(
     parcel: Parcel,
 ) -> Outcome<Parcel> {
     let envelope = &parcel.envelope;
+    refuse_broadcast(envelope, &parcel.body)?;
     let (passage, misfit) = pass(ctx, book, envelope, &parcel.verified).await?;
     let mut warnings = parcel.warnings.clone();
     warnings.extend(misfit);
@@ -266,16 +270,19 @@ async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
         if ctx.settings.post.signatures == Signatures::Always {
             return Err(policy::unsigned().into());
         }
-        return Ok(Verified { by: Voucher::Token, kid: None });
+        return Ok(Verified::by(Voucher::Token));
     };
     envelope_keys::verify(ctx, envelope, &sig).await?;
-    Ok(Verified { by: Voucher::Sig, kid: Some(sig.kid) })
+    Ok(Verified::signed(sig.kid, sig.scope))
 }
 
 /// `from` must be the caller's (AEE §11.5), or the envelope signed and the caller one who may pass on such.
-fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -> Result<(), Refusal> {
+async fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -> Outcome<()> {
     let settings = &ctx.settings.post;
-    if envelope.sender != settings.entity && speaks_for(caller, &envelope.sender) {
+    let own = envelope.sender == caller.principal() && caller.is_itself();
+    if envelope.sender != settings.entity
+        && (own || speaks_for(&mut *ctx.pool.acquire().await?, caller, &envelope.sender).await?)
+    {
         return Ok(());
     }
     let relayed = verified.by == Voucher::Sig
@@ -287,10 +294,11 @@ fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -
         return Ok(());
     }
     let message = format!(
-        "`from` is `{}`, for whom this key may not speak (AEE §11.5). Use that entity's own key, or one whose act_as covers it.",
+        "`from` is `{}`, for whom this key may not speak (AEE §11.5). Use that entity's own key, or one whose act_as covers it; \
+         act_as never covers a person.",
         envelope.sender
     );
-    Err(Refusal::field(Code::FromMismatch, "from", "from_mismatch", message))
+    Err(Refusal::field(Code::FromMismatch, "from", "from_mismatch", message).into())
 }
 
 /// The priority that an envelope goes with: by what its sender, and the principal who sent it, have sent lately. What is sent
@@ -308,42 +316,11 @@ async fn admitted(ctx: &Ctx, caller: &Caller, envelope: &Envelope, asked: Priori
 }
 
 /// Until when an answer counts (AEE §11.6), and whether that is sooner than was asked.
-fn deadline(envelope: &Envelope, most: std::time::Duration, now: Timestamp) -> (Option<Timestamp>, bool) {
-    let asked = envelope.requires.timeout_ms.filter(|_| envelope.kind == EnvelopeType::Task);
+fn deadline(asked: Option<u64>, most: std::time::Duration, now: Timestamp) -> (Option<Timestamp>, bool) {
     let Some(asked) = asked else { return (None, false) };
     let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
     let millis = i64::try_from(asked.min(most)).unwrap_or(i64::MAX);
     (now.checked_add_signed(TimeDelta::milliseconds(millis)), asked > most)
-}
-
-/// Writes down that an envelope went on: the seven members of AEE §6.8, never its payload.
-pub(crate) fn note(what: &str, envelope: &Envelope) {
-    tracing::info!(
-        target: "entente::aee",
-        id = ?envelope.id, corr = ?envelope.corr, intent = ?envelope.purpose, from = ?envelope.sender,
-        to = ?envelope.recipient, r#type = envelope.kind.as_str(), priority = envelope.priority.as_str(),
-        "an envelope was {what}"
-    );
-}
-
-/// Letters of a member that are written down of an envelope that was refused: it may be anything.
-const NOTED: usize = 200;
-
-/// Writes down that an envelope was refused, whatever it is.
-pub(crate) fn note_refusal(bytes: &[u8], refusal: &Refusal) {
-    let members = entente_core::envelopes::members(bytes).unwrap_or_default();
-    let member = |name: &str| -> String {
-        members
-            .get(name)
-            .and_then(serde_json::Value::as_str)
-            .map_or_else(String::new, |text| text.chars().take(NOTED).collect())
-    };
-    tracing::info!(
-        target: "entente::aee",
-        code = refusal.code.wire(), id = ?member("id"), corr = ?member("corr"), intent = ?member("intent"),
-        from = ?member("from"), to = ?member("to"), r#type = ?member("type"), priority = ?member("priority"),
-        "an envelope was refused"
-    );
 }
 
 /// An envelope that the caller is a party to.
@@ -353,8 +330,13 @@ pub(crate) fn note_refusal(bytes: &[u8], refusal: &Refusal) {
 pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    let is_mine = |entity: &str| speaks_for(caller, entity);
-    seen_by(&mut conn, is_mine, id).await?.ok_or_else(|| not_found("envelope"))
+    let kept = load(&mut conn, id).await?.ok_or_else(|| not_found("envelope"))?;
+    let holders = mailboxes::holders(&mut conn, id).await?;
+    let named = [&kept.sender, &kept.recipient].into_iter().chain(&holders).map(String::as_str);
+    let voices = Voices::among(&mut conn, caller, named).await?;
+    let is_mine = |entity: &str| voices.speak_for(entity);
+    let seen = between(is_mine, &kept) || holders.iter().any(|entity| is_mine(entity));
+    if seen { Ok(kept) } else { Err(not_found("envelope")) }
 }
 
 /// Whether it is from or to an entity that is one of theirs. What waits for a person to agree, or is handed out only with

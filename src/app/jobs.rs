@@ -37,6 +37,7 @@ pub use beats::{Beat, BeatAsk, Held, beat};
 pub use cancel::{Canceller, cancel};
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
+pub(crate) use delegation::delegated;
 pub use log::Stored;
 pub use reading::{Description, Filter, describe, events, list};
 pub use reports::{Denied, End, EventAsk, Reported};

@@ -12,13 +12,15 @@ use entente_core::envelopes::is_bus;
 use entente_core::keys::Scope;
 use entente_core::limits::NAME_BYTES;
 use entente_core::refusal::{Code, Refusal};
+use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::rows::{
     Item, find, forget, held_by, holders, lock, locked, moved, open_row, put, take_out,
 };
 use self::rows::{after, lock_rows, mark, next};
-use super::envelopes::{Kept, speaks_for};
+use super::envelopes::Kept;
+use super::voices::speaks_for;
 use super::{Caller, Ctx, Outcome, not_found};
 use crate::feed::Touch;
 
@@ -59,8 +61,11 @@ pub enum Ack {
 }
 
 /// Requires that an entity is the caller's. What is not is as if it were not there.
-pub(crate) fn require(caller: &Caller, entity: &str) -> Outcome<()> {
-    if speaks_for(caller, entity) && !is_bus(entity) { Ok(()) } else { Err(not_found("mailbox")) }
+pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, entity: &str) -> Outcome<()> {
+    if !is_bus(entity) && speaks_for(conn, caller, entity).await? {
+        return Ok(());
+    }
+    Err(not_found("mailbox"))
 }
 
 /// Opens the mailbox of an entity of the caller's; again is the same.
@@ -74,8 +79,8 @@ pub async fn open(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Mailbox> 
             "This is no name of an entity that has a mailbox. `bus.…` are channels; subscribe to those.";
         return Err(Refusal::new(Code::InvalidParameter, message).into());
     }
-    require(caller, entity)?;
     let mut tx = ctx.pool.begin().await?;
+    require(&mut tx, caller, entity).await?;
     open_row(&mut tx, entity, caller.principal(), ctx.now()).await?;
     let mailbox = find(&mut tx, entity).await?;
     tx.commit().await?;
@@ -94,8 +99,8 @@ pub async fn read(
     limit: u32,
 ) -> Outcome<(Mailbox, Vec<Letter>)> {
     caller.require(Scope::MailRead)?;
-    require(caller, entity)?;
     let mut conn = ctx.pool.acquire().await?;
+    require(&mut conn, caller, entity).await?;
     let nothing = || Mailbox { entity: entity.to_owned(), last_seq: 0, acked_seq: 0 };
     let mailbox = find(&mut conn, entity).await?.unwrap_or_else(nothing);
     let letters = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit, from.is_some()).await?;
@@ -114,8 +119,9 @@ pub async fn waiting(
     limit: u32,
 ) -> Outcome<Vec<Letter>> {
     caller.require(Scope::MailRead)?;
-    require(caller, entity)?;
-    after(&mut *ctx.pool.acquire().await?, entity, from, limit, false).await
+    let mut conn = ctx.pool.acquire().await?;
+    require(&mut conn, caller, entity).await?;
+    after(&mut conn, entity, from, limit, false).await
 }
 
 /// As [`read`]; when there is nothing, waits until there is, or the time is over.
@@ -149,10 +155,10 @@ pub async fn wait(
 /// It is not the caller's.
 pub async fn pick(ctx: &Ctx, caller: &Caller, entity: &str, max: u32, hold: u32) -> Outcome<Vec<Letter>> {
     caller.require(Scope::MailWrite)?;
-    require(caller, entity)?;
     let now = ctx.now();
     let until = entente_core::clock::plus_seconds(now, hold);
     let mut tx = ctx.pool.begin().await?;
+    require(&mut tx, caller, entity).await?;
     let letters = next(&mut tx, entity, max, now, until).await?;
     tx.commit().await?;
     Ok(letters)
@@ -179,9 +185,9 @@ pub async fn put_back(ctx: &Ctx, entity: &str, letters: &[Letter]) -> Outcome<()
 /// It is not the caller's; a number is none that was handed out.
 pub async fn ack(ctx: &Ctx, caller: &Caller, entity: &str, ack: &Ack) -> Outcome<Mailbox> {
     caller.require(Scope::MailWrite)?;
-    require(caller, entity)?;
     let now = ctx.now();
     let mut tx = ctx.pool.begin().await?;
+    require(&mut tx, caller, entity).await?;
     let ends = lock_rows(&mut tx, &[entity]).await?;
     let Some(last) = ends.get(entity).copied() else { return Err(not_found("mailbox")) };
     let highest = match ack {

@@ -95,6 +95,7 @@ pub mod turns;
 pub mod turnstile;
 pub mod vaults;
 pub mod visits;
+pub(crate) mod voices;
 pub mod webhooks;
 pub mod workers;
 

@@ -2,8 +2,8 @@
 //! happen is `entente_core::moments`; here is who asks for it and what is written down.
 //!
 //! `asking.rs` opens them, `answering.rs` is the person's side, `words.rs` what is said in between (table `moment_words`),
-//! `ending.rs` the agent's and other ends, `time.rs` what time does; `reading.rs` and `lists.rs` show, `rating.rs` tells how well
-//! agents ask. The rows are `rows.rs` (tables `moments`, `moment_clock`). All of them change moments through a [`Turn`]
+//! `ending.rs` the agent's and other ends, `repeats.rs` what keeps a question from being asked again, `time.rs` what time does;
+//! `reading.rs` and `lists.rs` show, `rating.rs` tells how well agents ask. The rows are `rows.rs` (tables `moments`, `moment_clock`). All of them change moments through a [`Turn`]
 //! (`turn.rs`).
 //!
 //! What was asked and answered stands in these tables alone: never in events, logs, metrics or kept outcomes, so that it is
@@ -15,6 +15,7 @@ mod ending;
 mod lists;
 mod rating;
 mod reading;
+mod repeats;
 mod rows;
 mod time;
 mod turn;

@@ -166,7 +166,7 @@ impl Parcel {
             judged: None,
             body,
             principal: None,
-            verified: Verified { by: Voucher::Gateway, kid: None },
+            verified: Verified::by(Voucher::Gateway),
             deadline: None,
             warnings,
             original: None,

@@ -1,8 +1,10 @@
 //! `entente decide`: a person at a terminal answers what waits for it, one question after the other (binding moment §8.2). It
 //! asks for a key that the login in a browser gives out for ten minutes, and takes no other: one that lies in a file or in the
 //! environment can be read by every agent that runs as the same user (§11.4). How a question looks is `moments.rs`, how a
-//! terminal is read `decide/terminal.rs`.
+//! terminal is read `decide/terminal.rs`. After the questions come the tasks of envelopes that wait until a person agrees (AEE
+//! §3, `decide/tasks.rs`).
 
+mod tasks;
 mod terminal;
 
 use std::collections::HashSet;
@@ -76,6 +78,13 @@ impl Decide {
                 Next::Quit => return Ok(()),
             }
             left.extend(self.moment.clone());
+        }
+        if self.moment.is_none() {
+            match desk.tasks().await? {
+                Next::Go => {}
+                Next::Later => left.extend([String::new()]),
+                Next::Quit => return Ok(()),
+            }
         }
         say(if left.is_empty() { "Nothing waits for you." } else { "That was all." })
     }
@@ -260,9 +269,19 @@ impl Desk {
         words: Option<&str>,
     ) -> Result<Option<Value>, Failure> {
         let path = format!("{}/{verb}", path(moment["id"].as_str().unwrap_or_default()));
+        self.send(&path, body, words).await
+    }
+
+    /// As [`Self::commit`], of whatever stands at a path.
+    async fn send(
+        &mut self,
+        path: &str,
+        body: &Value,
+        words: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
         let once = letter(SystemClock.now(), &OsChance::default());
         loop {
-            let failure = match self.api.post_once(&path, body, &once).await {
+            let failure = match self.api.post_once(path, body, &once).await {
                 Ok(now) => return Ok(Some(now)),
                 Err(failure) => failure,
             };

@@ -47,6 +47,8 @@ enum Verb {
     Send(post::Send),
     /// Read a mailbox, or one envelope again
     Fetch(post::Fetch),
+    /// List the tasks that wait until you agree; `entente decide` answers them
+    Held(post::Held),
 }
 
 impl Envelopes {
@@ -59,6 +61,7 @@ impl Envelopes {
             Verb::Verify(verify) => verify.run(remote.json),
             Verb::Send(send) => send.run(&remote).await,
             Verb::Fetch(fetch) => fetch.run(&remote).await,
+            Verb::Held(held) => held.run(&remote).await,
         }
     }
 }

@@ -10,9 +10,9 @@ use entente_core::moments::{Brief, Hatches, Level, MomentState, ResolutionKind, 
 use entente_core::refusal::Refusal;
 
 use super::guard::{Shown as Answer, Turned, Visitor};
-use super::page;
 use super::shell::{Place, Shell};
 use super::words::When;
+use super::{held, page};
 use crate::app::moments::{self, Filter, Role, Shown};
 use crate::app::{Caller, Ctx, Outcome};
 use crate::http::Doors;
@@ -37,6 +37,8 @@ struct InboxPage {
     shell: Shell,
     who: String,
     cards: Vec<Card>,
+    /// The tasks that wait until a person agrees.
+    held: Vec<held::Task>,
     /// Whether more waits than is shown.
     more: bool,
     past: Vec<Card>,
@@ -108,12 +110,14 @@ async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
     let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
     let past = past(ctx, caller).await?;
     let cards: Vec<Card> = waiting.iter().map(|one| card(one, now)).collect();
-    let title = if cards.is_empty() { "Inbox".to_owned() } else { format!("({}) Inbox", cards.len()) };
+    let held = held::tasks(ctx, caller).await?;
+    let waits = cards.len() + held.len();
+    let title = if waits == 0 { "Inbox".to_owned() } else { format!("({waits}) Inbox") };
     let shell = Shell::of(&visitor, title, Place::Inbox).live("/inbox/stream");
     let past = past.iter().map(|one| card(one, now)).collect();
     Ok(page(
         StatusCode::OK,
-        &InboxPage { shell, who: caller.agent.clone(), cards, more: next.is_some(), past },
+        &InboxPage { shell, who: caller.agent.clone(), cards, held, more: next.is_some(), past },
     ))
 }
 

@@ -13,8 +13,9 @@ use tokio::time::{Instant, sleep};
 
 use super::dressed;
 use super::guard::{Shown, Visitor};
+use super::held;
 use super::inbox::moment_id;
-use crate::app::{Caller, Outcome, StreamPermit, moments, overview};
+use crate::app::{Caller, Outcome, StreamPermit, approvals, moments, overview};
 use crate::feed::{Listener, Touch};
 use crate::http::Doors;
 
@@ -112,7 +113,12 @@ impl Live {
             return overview::pulse(ctx).await;
         }
         let moved = moments::moved(ctx, &self.touches).await?;
-        Ok(moved.first().map_or(0, |(_, seq)| *seq))
+        let moved = moved.first().map_or(0, |(_, seq)| *seq);
+        if !matches!(self.touches.as_slice(), [Touch::Inbox(_)]) {
+            return Ok(moved);
+        }
+        // Tasks that wait for a person are in the inbox too, and nobody rings for them.
+        Ok(moved.wrapping_add(approvals::pulse(ctx, &self.caller, held::SHOWN).await?))
     }
 
     async fn patience(&self) {

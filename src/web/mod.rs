@@ -11,6 +11,7 @@ mod cookies;
 mod dashboard;
 mod figures;
 mod guard;
+mod held;
 mod inbox;
 mod live;
 mod login;
@@ -35,6 +36,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     live::routes(config);
     answers::routes(config);
     inbox::routes(config);
+    held::routes(config);
     dashboard::routes(config);
     threads::routes(config);
 }

@@ -6,6 +6,8 @@ use entente_core::principals::Kind;
 use crate::envelopes::{answer, letter, mail, two, with};
 use crate::harness::{Client, Receiver, Reply, Setup, Value, World, json, subscribe};
 use crate::keys::key;
+use crate::pages::Browser;
+use crate::people::logged_in;
 
 /// Somebody with a key of their own.
 async fn person(world: &World, id: &str) -> Client {
@@ -65,6 +67,45 @@ async fn a_task_is_handed_out_when_a_person_agrees() {
     bob.get("/aee/envelopes/envelope-1").await.ok();
     bob.post("/aee/envelopes", answer(&world, "envelope-3", &task, "result")).await.is(202);
     assert_eq!(mail(&ada, "agent.ada").await.len(), 1);
+    world.end().await;
+}
+
+/// Held tasks are in the inbox of whoever may decide, with what they say, and nowhere else.
+#[tokio::test]
+async fn what_waits_is_in_the_inbox_of_who_decides_and_in_no_other() {
+    let settings = vec![("ENTENTE_AEE_APPROVER", "human.eve")];
+    let world = World::with(Setup { settings, live: false }).await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let mut eve = logged_in(&world, "human.eve", false).await;
+    let mut root = logged_in(&world, "human.root", true).await;
+    let said = json!({ "payload": { "secret": "the <plan> of ada" } });
+    for id in ["envelope-1", "envelope-2"] {
+        ada.post("/aee/envelopes", with(asked(&world, id, ("agent.ada", "agent.bob")), said.clone()))
+            .await
+            .is(202);
+    }
+    let inbox = eve.get("/inbox").await;
+    assert!(inbox.text.contains("(2) Inbox") && inbox.text.contains("Agree to this task"), "{}", inbox.text);
+    for part in ["agent.ada", "asks agent.bob", "ops.backup.check", "the &#60;plan&#62; of ada"] {
+        assert!(inbox.text.contains(part), "{part}: {}", inbox.text);
+    }
+    for path in ["/inbox", "/threads?corr=thread-00000001", "/dashboard"] {
+        let page = root.get(path).await;
+        assert!(!page.text.contains("the &#60;plan"), "{path}: {}", page.text);
+    }
+    let agree = [("id", "envelope-1"), ("decision", "approve"), ("reason", "")];
+    assert_eq!(root.act("/inbox/held", "/inbox", &agree).await.status, 403, "another person's to decide");
+    let done = eve.act("/inbox/held", "/inbox", &agree).await;
+    assert_eq!((done.status, done.location.as_str()), (303, "/inbox"));
+    assert_eq!(eve.act("/inbox/held", "/inbox", &agree).await.status, 409);
+    let decline = [("id", "envelope-2"), ("decision", "decline"), ("reason", "not on a Saturday")];
+    assert_eq!(eve.act("/inbox/held", "/inbox", &decline).await.status, 303);
+    assert_eq!(mail(&bob, "agent.bob").await.len(), 1);
+    let told = mail(&ada, "agent.ada").await;
+    assert!(told[0].1["payload"]["message"].as_str().unwrap().contains("not on a Saturday"));
+    assert!(eve.get("/inbox").await.text.contains("Nothing waits for you."));
+    let mut stranger = Browser::new(world.address);
+    assert_eq!(stranger.post("/inbox/held", &agree).await.status, 303, "to the login");
     world.end().await;
 }
 

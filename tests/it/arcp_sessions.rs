@@ -1,6 +1,7 @@
 //! Sessions over WebSocket (ARCP §5 to §8; rows W of contract 14): opening, features, heartbeats, lists, cancelling, shapes.
 
 mod crowd;
+mod delegating;
 mod following;
 mod resuming;
 mod rough;

@@ -1,5 +1,6 @@
 //! Envelopes (AEE) through the door: taking in, refusing, answering, and what is kept of them.
 
+mod consent;
 mod links;
 mod logging;
 mod pairs;

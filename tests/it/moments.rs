@@ -1,14 +1,17 @@
 //! Binding moments through the door: an agent asks, its person answers, and nobody else can. What follows a refusal is
 //! `moments/vetoes.rs`, how long it lasts `moments/again.rs`, what time does `moments/time.rs`, jobs and intents `moments/work.rs`, who cannot answer
-//! `moments/powers.rs`, how everybody hears of it `moments/hearing.rs`.
+//! `moments/powers.rs`, how everybody hears of it `moments/hearing.rs`, what is not asked at all `moments/carried.rs`.
 
 mod again;
+mod carried;
 mod hearing;
 mod lists;
 mod powers;
 mod time;
 mod vetoes;
 mod work;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::{Client, Value, World, ids, json};
 
@@ -41,9 +44,19 @@ pub fn with(mut question: Value, more: Value) -> Value {
     question
 }
 
-/// Asks; the moment.
+/// Asks; the moment. Where that question waits for its answer already, another one: it is not asked twice.
 pub async fn ask(agent: &Client, more: Value) -> Value {
-    agent.post("/moments", with(question("human.ada"), more)).await.is(201)
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let mut asked = with(question("human.ada"), more);
+    let first = agent.post("/moments", asked.clone()).await;
+    if first.status != 409 {
+        return first.is(201);
+    }
+    let refused = first.refused(409, "same_question");
+    assert!(refused["message"].as_str().unwrap().contains("waits for an answer already"), "{refused}");
+    let n = ASKED.fetch_add(1, Ordering::Relaxed);
+    asked["binding_moment"]["question"]["stem"] = json!(format!("When should release 1.4 ship to ring {n}?"));
+    agent.post("/moments", asked).await.is(201)
 }
 
 /// The path of a moment.

@@ -20,12 +20,18 @@ pub enum Decision {
     Decline,
 }
 
+/// Whether an entity is a person; `kind`: what kind of being it is, if that is known. Of one whom nobody knows the name counts
+/// (AEE §5.2); a name alone makes nobody one who is known to be none.
+#[must_use]
+pub fn is_person(entity: &str, kind: Option<Kind>) -> bool {
+    kind.map_or_else(|| entity.starts_with("human."), |kind| kind == Kind::Human)
+}
+
 /// Whether a person has to agree to this first; `recipient`: what kind of being it is for, if that is known. Who is a person
-/// decides for himself; a name alone makes nobody one who is known to be none.
+/// decides for himself.
 #[must_use]
 pub fn needed(envelope: &Envelope, recipient: Option<Kind>) -> bool {
-    let person =
-        recipient.map_or_else(|| envelope.recipient.starts_with("human."), |kind| kind == Kind::Human);
+    let person = is_person(&envelope.recipient, recipient);
     envelope.kind == EnvelopeType::Task && envelope.requires.human_approval && !person
 }
 

@@ -162,6 +162,14 @@ fn kinds(faults: &mut Faults, members: &Map<String, Value>) {
     if wrong("requires", |value| value.is_object() || value.is_null()) {
         faults.add(&["requires"], "object_type", "`requires` must be an object or null");
     }
+    // What asks for a person's consent in another type than it has (AEE §3, field 12) asks for it all the same, or does not:
+    // nobody can tell, so it is not passed over like the other members of `requires` (§6.10), but sent back.
+    let approval = members.get("requires").and_then(|requires| requires.get("human_approval"));
+    if approval.is_some_and(|value| !value.is_boolean()) {
+        let msg = "`requires.human_approval` must be true or false, and nothing else: leave it out when nobody has to agree \
+                   (AEE §3)";
+        faults.add(&["requires", "human_approval"], "bool_type", msg);
+    }
     if wrong("sig", |value| value.is_object() || value.is_string() || value.is_null()) {
         faults.add(&["sig"], "type", "`sig` must be an object, a text or null");
     }
@@ -199,13 +207,16 @@ fn reply_to<'a>(
 
 fn trace(faults: &mut Faults, members: &Map<String, Value>) -> Option<TraceNote> {
     let trace = members.get("trace").filter(|trace| !trace.is_null())?;
-    let part = |name: &str| trace.get(name).and_then(Value::as_str).map(str::to_owned);
-    let note = part("trace_id").zip(part("span_id"));
-    if note.is_none() {
-        let msg = "`trace` must be null or an object with the texts `trace_id` and `span_id`";
+    // No member of it is required: it is RECOMMENDED where there is an observability system (AEE §3, §3.1).
+    let text = |name: &str| trace.get(name).is_none_or(Value::is_string);
+    if !trace.is_object() || !text("trace_id") || !text("span_id") {
+        let msg =
+            "`trace` must be null or an object, whose `trace_id` and `span_id` are texts if they are there";
         faults.add(&["trace"], "object_type", msg);
+        return None;
     }
-    note.map(|(trace_id, span_id)| TraceNote { trace_id, span_id })
+    let part = |name: &str| trace.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(TraceNote { trace_id: part("trace_id"), span_id: part("span_id") })
 }
 
 /// The envelopes that a payload refers to. Only references that say that they are such are judged.
@@ -241,13 +252,14 @@ fn requires(requires: Option<&Value>) -> (Requires, Vec<Warning>) {
     let Some(Value::Object(requires)) = requires else { return (Requires::default(), warnings) };
     let given = |name: &str| requires.get(name).filter(|value| !value.is_null());
     let timeout = given("timeout_ms").map(|value| value.as_f64().filter(|millis| *millis > 0.0));
-    let approval = given("human_approval").map(Value::as_bool);
+    // It is true or false by now (`kinds`).
+    let human_approval = given("human_approval").and_then(Value::as_bool).unwrap_or(false);
     let evidence = given("evidence").is_none_or(Value::is_boolean);
     let format = given("format").is_none_or(Value::is_string);
     let confidence = given("min_confidence");
     let confidence =
         confidence.is_none_or(|value| value.as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)));
-    if timeout == Some(None) || approval == Some(None) || !(evidence && format && confidence) {
+    if timeout == Some(None) || !(evidence && format && confidence) {
         warnings.push(Warning::RequiresType);
     }
     if serde_json::to_string(requires).is_ok_and(|text| text.len() > REQUIRES_BYTES) {
@@ -262,7 +274,7 @@ fn requires(requires: Option<&Value>) -> (Requires, Vec<Warning>) {
         reason = "positive; what is too large is held"
     )]
     let timeout_ms = timeout.flatten().map(|millis| millis.ceil() as u64);
-    (Requires { timeout_ms, human_approval: approval.flatten().unwrap_or(false) }, warnings)
+    (Requires { timeout_ms, human_approval }, warnings)
 }
 
 /// Whether a value holds what looks like a token: a known beginning, or a long run of letters and digits of both kinds.

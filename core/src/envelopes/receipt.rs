@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::signing::Scope;
 use super::{Priority, Warning};
 use crate::clock::{Timestamp, rfc3339};
 
@@ -44,6 +45,24 @@ pub struct Verified {
     /// With which of the sender's keys, when it is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kid: Option<String>,
+    /// `core` when the signature binds the ten members of AEE §8 and no others: whoever carried the envelope may have changed
+    /// `priority`, `requires`, `trace` and all that the draft does not name. Not there when it binds everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+}
+
+impl Verified {
+    /// Vouched for by something that is no signature.
+    #[must_use]
+    pub fn by(voucher: Voucher) -> Self {
+        Self { by: voucher, kid: None, scope: None }
+    }
+
+    /// Vouched for by a signature.
+    #[must_use]
+    pub fn signed(kid: String, scope: Scope) -> Self {
+        Self { by: Voucher::Sig, kid: Some(kid), scope: (scope == Scope::Core).then_some(scope) }
+    }
 }
 
 /// What has become of an envelope when its receipt is given.

@@ -32,6 +32,13 @@ impl Instead<'_> {
     pub fn write(self, at: Timestamp, chance: &dyn Chance) -> Result<Envelope, Refusal> {
         let original = self.original;
         let same = |name: &str| original.members.get(name).cloned().unwrap_or_default();
+        // What nobody has signed does not become the gateway's word (AEE §8).
+        let (priority, believed) = original.believed();
+        let requires = match (original.is_partly_signed(), believed.human_approval) {
+            (false, _) => same("requires"),
+            (true, true) => json!({ "human_approval": true }),
+            (true, false) => Value::Null,
+        };
         let parts = [
             ("v", json!(VERSION)),
             ("id", json!(crate::ids::letter(at, chance))),
@@ -43,8 +50,8 @@ impl Instead<'_> {
             ("corr", json!(original.corr)),
             ("reply_to", json!(self.reply_to)),
             ("trace", same("trace")),
-            ("priority", json!(original.priority)),
-            ("requires", same("requires")),
+            ("priority", json!(priority)),
+            ("requires", requires),
             ("payload", Value::Object(self.payload())),
             ("sig", Value::Null),
         ];

@@ -62,12 +62,31 @@ impl Algorithm {
 }
 
 /// What a signature binds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = SignatureScope)]
 pub enum Scope {
     /// Everything but itself.
     Whole,
     /// The ten members of AEE §8, an absent `reply_to` as null: for signers of other houses.
     Core,
+}
+
+impl Scope {
+    /// The scope as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Core => "core",
+        }
+    }
+
+    /// Reads a scope; `None` when there is no such scope.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Whole, Self::Core].into_iter().find(|one| one.as_str() == text)
+    }
 }
 
 /// A signature as an envelope has it.

@@ -42,6 +42,9 @@ warnings! {
     ReplyToShouldBeNull = "reply_to_should_be_null";
     /// A known member of `requires` has another type than it should, and was passed over (AEE §3).
     RequiresType = "requires_type";
+    /// Its signature binds the ten members of AEE §8 alone, and it has a `priority` or `requires` that would count: no
+    /// priority above `normal` and no timeout is believed. That a person has to agree still is.
+    PartlySigned = "partly_signed";
     /// `requires` has more than 2 KiB (AEE §6.10).
     RequiresLarge = "requires_large";
     /// `requires` has something that looks like a secret (AEE §11.4).

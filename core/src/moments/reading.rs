@@ -222,12 +222,11 @@ impl Reader {
     }
 
     fn hatches(&mut self, value: &Value) -> Option<Hatches> {
-        let names = ["free_text", "dialogue"];
-        let (required, optional): (&[&str], &[&str]) =
-            if self.is_emitted() { (&[], &names) } else { (&names, &[]) };
-        let members = self.object(value, &["question", "hatches"], (required, optional))?;
+        // Both are REQUIRED (§5.8). Who leaves the hatches out takes the default of both; who names one of them has thought
+        // about it, and a half of an answer is not completed by guessing (§11.5).
+        let members = self.object(value, &["question", "hatches"], (&["free_text", "dialogue"], &[]))?;
         let mut flag = |name: &str| match members.get(name) {
-            // Both default to true (§5.8); where that is not for the reader to fill in, its absence is a fault already.
+            // Its absence is a fault already.
             None => Some(true),
             Some(Value::Bool(is)) => Some(*is),
             Some(_) => {

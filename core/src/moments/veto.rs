@@ -78,6 +78,27 @@ pub fn judge(
     Ok(near.map(|(_, at)| found("near_duplicate_after_veto", at)).collect())
 }
 
+/// Requires that a person is not asked what waits for its answer already: of two cards with one question, one stays unanswered
+/// or is answered otherwise, and nobody knows which of the answers counts. `open`: the questions of this agent that wait for that
+/// person, about the same job and intent.
+///
+/// # Errors
+/// [`Code::SameQuestion`]: as [`judge`] sees it.
+pub fn require_new(asked: &Brief, open: &[Moment]) -> Result<(), Refusal> {
+    let (digest, question) = (asked.digest(), Sameness::of(asked));
+    let is_same = |other: &&Moment| {
+        other.digest.as_ref() == Some(&digest)
+            || other.brief.as_ref().is_some_and(|other| question.is_same(&Sameness::of(other)))
+    };
+    let Some(first) = open.iter().find(is_same) else { return Ok(()) };
+    let message = format!(
+        "This very question waits for an answer already ({}). Wait for that one, or withdraw it and ask again; a retry under \
+         the same Idempotency-Key is not a second question.",
+        first.id
+    );
+    Err(Refusal::new(Code::SameQuestion, message))
+}
+
 fn require_answer(
     named: Option<&Vetoed<'_>>,
     objection_response: Option<&str>,

@@ -246,17 +246,21 @@ impl Machine {
     }
 
     /// An event or an end of a job, in the order of the session's numbers.
-    pub fn deliver(&mut self, moment: Moment<'_>, event: Delivery) -> Doing {
+    pub fn deliver(&mut self, moment: Moment<'_>, mut event: Delivery) -> Doing {
         if !self.is_open() {
             return Vec::new();
         }
         let job_id = event.job_id;
+        let child = event.child.take();
         let mut doing = Vec::new();
         for (seq, piece) in self.numbers.number(event, self.pen.dialect) {
             self.sent_seq = self.sent_seq.max(seq);
             if let Some(frame) = self.pen.delivery(moment, &piece, seq) {
                 doing.push(self.send(moment, frame));
             }
+        }
+        if let Some(frame) = child.and_then(|child| self.pen.delegated(moment, &child)) {
+            doing.push(self.send(moment, frame));
         }
         let lag = self.sent_seq - self.acked_seq;
         if self.features.has(Feature::Ack) && lag >= LAG && !self.pressed {

@@ -213,17 +213,36 @@ impl Pen {
             let payload = json!({ "job_id": accepted.job_id });
             return self.frame(moment, &head, &text(&payload));
         }
-        let Ok(Value::Object(mut payload)) = serde_json::to_value(accepted) else {
+        let Some(mut payload) = self.told(accepted) else {
             return self.error(moment, Some(request), Some(accepted.job_id), Fault::InternalError, "");
         };
-        // Whose session it was submitted in first is nothing to who asks again (contract 13.8).
-        payload.remove("session_id");
         if !features.has(Feature::ProvisionedCredentials) {
             payload.remove("credentials");
         }
         payload.insert("request_id".to_owned(), request.into());
-        self.dialect.accepted(&mut payload);
         self.frame(moment, &head, &text(&payload))
+    }
+
+    /// `job.accepted` of a job that the session did not ask for: a child of one of its own, to which an agent has delegated
+    /// (ARCP §10). It answers no request. `None` when the client has no word for it, and for the Python SDK's: that one takes an
+    /// acceptance without a request of its own for the answer to the oldest submit that waits, or else drops it.
+    pub fn delegated(&mut self, moment: Moment<'_>, child: &Accepted) -> Option<String> {
+        if self.is_legacy() || self.dialect == Dialect::Python {
+            return None;
+        }
+        let mut payload = self.told(child)?;
+        payload.remove("credentials");
+        let head = Head { job_id: Some(child.job_id), trace_id: Some(&child.trace_id), ..of("job.accepted") };
+        Some(self.frame(moment, &head, &text(&payload)))
+    }
+
+    /// What is said of an accepted job, in the client's form.
+    fn told(&self, accepted: &Accepted) -> Option<Map<String, Value>> {
+        let Ok(Value::Object(mut payload)) = serde_json::to_value(accepted) else { return None };
+        // Whose session it was submitted in first is nothing to who asks again (contract 13.8).
+        payload.remove("session_id");
+        self.dialect.accepted(&mut payload);
+        Some(payload)
     }
 
     /// `job.subscribed`.

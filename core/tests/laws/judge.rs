@@ -233,6 +233,28 @@ fn who_may_not_speak_is_not_heard() {
     assert_eq!(speak(ADMIN, &nearly, "ada"), said);
 }
 
+/// Binding moment §7.4: a question to one person is no message, whatever its type, its address and its place in it.
+#[test]
+fn a_question_to_a_person_is_no_message() {
+    let part = |text: &str| Payload::stored(text.to_owned()).unwrap();
+    let judged = |draft: &Draft| {
+        let ruling = ruled(draft, MemberPolicy::Intent, None, false);
+        ruling.err().map(|refusal| (refusal.code, refusal.errors[0].loc.clone()))
+    };
+    for deep in [r#"{"binding_moment":{}}"#, r#"{"a":[{"binding\u005fmoment":{}}]}"#] {
+        for (kind, to) in [(Notify, Some("eve")), (Notify, None), (Broadcast, None), (Request, Some("eve"))] {
+            let said = Draft { payload: part(deep), ..draft(kind, to) };
+            let place = vec!["body".to_owned(), "payload".to_owned()];
+            assert_eq!(judged(&said), Some((Code::InvalidMoment, place)), "{deep}");
+        }
+        let hinted = Draft { metadata: Some(part(deep)), ..draft(Notify, None) };
+        let place = vec!["body".to_owned(), "metadata".to_owned()];
+        assert_eq!(judged(&hinted), Some((Code::InvalidMoment, place)));
+    }
+    let named = Draft { metadata: Some(part(r#"{"binding_moment_id":"bm_1"}"#)), ..draft(Notify, None) };
+    assert_eq!(judged(&named), None, "a message may name one");
+}
+
 #[test]
 fn an_expiry_lies_ahead_and_not_too_far() {
     let end = |micros: i64| {

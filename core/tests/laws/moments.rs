@@ -2,6 +2,7 @@
 
 mod answers;
 mod asking;
+mod carried;
 mod course;
 mod lints;
 mod machine;

@@ -113,6 +113,7 @@ fn event(seq: i64, kind: &str, body: String) -> Delivery {
         what: What::Event(kind.to_owned()),
         ts,
         body,
+        child: None,
     }
 }
 

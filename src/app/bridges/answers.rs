@@ -137,7 +137,7 @@ pub(super) fn parcel(
     let instead = law::omitted("job_id", job.unwrap_or_default());
     let written = written(&letter, (&id, at), &of, instead)?;
     let principal = Some(carrier.kept.created_by.clone());
-    Ok(Parcel { principal, verified: Verified { by: Voucher::Token, kid: None }, ..written })
+    Ok(Parcel { principal, verified: Verified::by(Voucher::Token), ..written })
 }
 
 /// An envelope that everybody can read who is as strict as this server: with what is said instead, where it is too large, too
@@ -164,8 +164,8 @@ pub(super) fn written(
 
 /// The trace of the task, at a step that is made of the answer's id: written again, the answer is the same.
 fn trace(task: &Kept, id: &str) -> Option<Trace> {
-    let noted = read(task.body.as_bytes()).ok()?.trace?;
-    let trace_id = u128::from_str_radix(&noted.trace_id, 16).ok().filter(|_| noted.trace_id.len() == 32)?;
+    let noted = read(task.body.as_bytes()).ok()?.trace?.trace_id?;
+    let trace_id = u128::from_str_radix(&noted, 16).ok().filter(|_| noted.len() == 32)?;
     let span = sha256(id).first_chunk().map_or(1, |bytes| u64::from_be_bytes(*bytes));
     Trace::new(trace_id, span.max(1), true)
 }

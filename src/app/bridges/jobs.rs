@@ -82,7 +82,7 @@ fn passing(refusal: &Refusal) -> bool {
 /// The bridge's caller, in the trace of the task.
 fn on_behalf(carrier: &Carrier<'_>, task: &Kept) -> Caller {
     let noted = entente_core::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
-    let trace = noted.and_then(|noted| Trace::of_id(&noted.trace_id, &*carrier.ctx.chance));
+    let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*carrier.ctx.chance));
     carrier.caller.clone().traced(trace)
 }
 

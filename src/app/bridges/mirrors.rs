@@ -74,7 +74,10 @@ async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &K
 
 /// Whether it is this one that cannot be shown, and not the channel where nothing can.
 fn of_the_letter(refusal: &Refusal) -> bool {
-    matches!(refusal.code, Code::Unprocessable | Code::TooLarge | Code::TooDeep | Code::InvalidRequest)
+    matches!(
+        refusal.code,
+        Code::Unprocessable | Code::TooLarge | Code::TooDeep | Code::InvalidRequest | Code::InvalidMoment
+    )
 }
 
 fn draft(bridge: &Bridge, letter: &Kept) -> Outcome<Draft> {

@@ -186,7 +186,8 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
     rows.into_iter().map(Stored::try_from).collect()
 }
 
-/// Those that what is put into these mailboxes is sent to at this moment, by whose mailbox it is.
+/// Those that what is put into these mailboxes is sent to at this moment, by whose mailbox it is. A person's is sent on for
+/// nobody else's key (`voices.rs`), also where somebody became a person after the endpoint was made.
 pub(crate) async fn of_mailboxes(
     conn: &mut PgConnection,
     entities: &[&str],
@@ -197,6 +198,8 @@ pub(crate) async fn of_mailboxes(
          SELECT agent_id, id FROM webhook_endpoints
          WHERE kind = 'mailbox' AND removed_at IS NULL AND agent_id = ANY ($1)
            AND url IS NOT NULL AND disabled_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+           AND (agent_id = principal_id
+                OR coalesce((SELECT p.kind <> 'human' FROM principals p WHERE p.id = agent_id), agent_id NOT LIKE 'human.%'))
          ORDER BY id",
         entities as &[&str],
         now

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use entente_core::canonical::Digest;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
+use entente_core::envelopes::signing::Scope;
 use entente_core::envelopes::{EnvelopeType, Priority, Warning};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
@@ -113,6 +114,7 @@ pub(super) struct Row {
     pub received_at: Timestamp,
     pub verified_by: String,
     pub kid: Option<String>,
+    pub sig_scope: Option<String>,
     pub status: String,
     pub effective_priority: String,
     pub deadline: Option<Timestamp>,
@@ -137,6 +139,7 @@ struct Said {
     deadline: Option<Timestamp>,
     verified_by: String,
     kid: Option<String>,
+    sig_scope: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -159,6 +162,10 @@ impl Said {
             verified: Verified {
                 by: Voucher::parse(&self.verified_by).ok_or_else(|| odd("voucher"))?,
                 kid: self.kid,
+                scope: match self.sig_scope {
+                    None => None,
+                    Some(scope) => Some(Scope::parse(&scope).ok_or_else(|| odd("scope"))?),
+                },
             },
             warnings: self.warnings.iter().filter_map(|word| Warning::parse(word)).collect(),
         })
@@ -177,6 +184,7 @@ impl Row {
             deadline: self.deadline,
             verified_by: self.verified_by,
             kid: self.kid,
+            sig_scope: self.sig_scope,
             warnings: self.warnings,
         };
         Ok(Kept {
@@ -208,7 +216,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
     let rows = sqlx::query!(
         "-- aee_envelopes::stubs
          SELECT id, type, principal_id, digest, status, received_at, seq, delivered, effective_priority, deadline,
-                verified_by, kid, warnings
+                verified_by, kid, sig_scope, warnings
          FROM aee_envelopes WHERE id = ANY($1)",
         ids as &[&str]
     )
@@ -226,6 +234,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
                 deadline: row.deadline,
                 verified_by: row.verified_by,
                 kid: row.kid,
+                sig_scope: row.sig_scope,
                 warnings: row.warnings,
             };
             let stub = Stub {
@@ -244,7 +253,7 @@ pub(crate) async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<Ke
     let row = sqlx::query_as!(
         Row,
         "-- aee_envelopes::load
-         SELECT id, type, sender, recipient, purpose, corr, reply_to, received_at, verified_by, kid, status,
+         SELECT id, type, sender, recipient, purpose, corr, reply_to, received_at, verified_by, kid, sig_scope, status,
                 effective_priority, deadline, warnings, seq, delivered, original_id, body
          FROM aee_envelopes WHERE id = $1",
         id
@@ -280,18 +289,18 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
     sqlx::query!(
         "-- aee_envelopes::insert
          INSERT INTO aee_envelopes (id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at,
-             principal_id, verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id,
-             body, digest, hash)
+             principal_id, verified_by, kid, sig_scope, status, effective_priority, deadline, warnings, seq, delivered,
+             original_id, body, digest, hash)
          SELECT id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at, principal_id,
-                verified_by, kid, status, effective_priority, deadline, string_to_array(warnings, ','), seq, delivered,
+                verified_by, kid, sig_scope, status, effective_priority, deadline, string_to_array(warnings, ','), seq, delivered,
                 original_id, body, digest, hash
          FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::timestamptz[], $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::text[],
                      $15::text[], $16::timestamptz[], $17::text[], $18::bigint[], $19::integer[], $20::text[],
-                     $21::text[], $22::bytea[], $23::text[])
+                     $21::text[], $22::bytea[], $23::text[], $24::text[])
               AS e (id, type, sender, recipient, purpose, corr, reply_to, priority, sent_at, received_at, principal_id,
                     verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id, body,
-                    digest, hash)",
+                    digest, hash, sig_scope)",
         &text(&|_, receipt| receipt.id.clone()),
         &text(&|parcel, _| parcel.envelope.kind.as_str().to_owned()),
         &text(&|parcel, _| parcel.envelope.sender.clone()),
@@ -314,7 +323,8 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
         &maybe(&|parcel| parcel.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
         &text(&|parcel, _| parcel.body.clone()),
         &digests,
-        &text(&|parcel, _| parcel.hash.clone())
+        &text(&|parcel, _| parcel.hash.clone()),
+        &maybe(&|parcel| parcel.verified.scope.map(|scope| scope.as_str().to_owned())) as &[Option<String>]
     )
     .execute(conn)
     .await?;
@@ -326,7 +336,7 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<H
     let rows = sqlx::query_as!(
         Row,
         "-- aee_envelopes::load_all
-         SELECT id, type, sender, recipient, purpose, corr, reply_to, received_at, verified_by, kid, status,
+         SELECT id, type, sender, recipient, purpose, corr, reply_to, received_at, verified_by, kid, sig_scope, status,
                 effective_priority, deadline, warnings, seq, delivered, original_id, body
          FROM aee_envelopes WHERE id = ANY($1)",
         ids as &[&str]

@@ -12,8 +12,8 @@ use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use super::rows::{Kept, load_all};
-use super::speaks_for;
 use crate::app::refutations::{self, Refutation};
+use crate::app::voices::Voices;
 use crate::app::{Caller, Ctx, Outcome, mailboxes, not_found, pairs};
 
 /// Envelopes of a thread that are looked at in one step, and steps of one request: what strangers have put there must not
@@ -73,6 +73,7 @@ struct Outline {
     seq: Option<i64>,
     delivered: i32,
     size: i32,
+    waits: bool,
 }
 
 impl Outline {
@@ -111,10 +112,13 @@ pub async fn thread(
     let seen: Vec<Kept> = ids.iter().filter_map(|id| found.remove(id)).collect();
     let mut leaves = planted(seen);
     let now = ctx.now();
+    let named = leaves.iter().map(|leaf| leaf.envelope.sender.as_str());
+    let named = named.chain(pairs.iter().map(|pair| pair.respondent.as_str()));
+    let voices = Voices::among(&mut conn, caller, named).await?;
     for leaf in &mut leaves {
-        let all = caller.has(Scope::Admin) || speaks_for(caller, &leaf.envelope.sender);
+        let all = caller.has(Scope::Admin) || voices.speak_for(&leaf.envelope.sender);
         let own =
-            |pair: &&Pair| pair.task_id == leaf.envelope.id && (all || speaks_for(caller, &pair.respondent));
+            |pair: &&Pair| pair.task_id == leaf.envelope.id && (all || voices.speak_for(&pair.respondent));
         let status = |pair: &Pair| (pair.respondent.clone(), pair.status_at(now));
         leaf.pairs = pairs.iter().filter(own).map(status).collect();
         leaf.refutations = refuted.remove(&leaf.envelope.id).unwrap_or_default();
@@ -135,9 +139,11 @@ async fn page(
         let all = outlines(conn, corr, from.as_ref()).await?;
         let more = all.len() == usize::from(STRETCH);
         let held = held(conn, caller, &all).await?;
+        let named = all.iter().flat_map(|one| [one.sender.as_str(), one.recipient.as_str()]);
+        let voices = Voices::among(conn, caller, named).await?;
         for one in all {
             let place = Place { at: one.received_at, id: one.id.clone() };
-            if !may_see(caller, &one, &held) {
+            if !(may_see(&voices, &one, &held) || may_oversee(caller, &one)) {
                 from = Some(place);
                 continue;
             }
@@ -156,21 +162,23 @@ async fn page(
 }
 
 /// As `envelopes::between`, and whoever found it in a mailbox.
-fn may_see(caller: &Caller, one: &Outline, held: &HashSet<String>) -> bool {
+fn may_see(voices: &Voices, one: &Outline, held: &HashSet<String>) -> bool {
     let handed_out = !matches!(one.status.as_str(), "held" | "redacted");
-    caller.has(Scope::Admin)
-        || speaks_for(caller, &one.sender)
-        || (handed_out && speaks_for(caller, &one.recipient))
+    voices.speak_for(&one.sender)
+        || (handed_out && voices.speak_for(&one.recipient))
         || held.contains(&one.id)
+}
+
+/// An admin sees what went on; what waits for a person to agree, or never was agreed to, went nowhere: it is between who asked
+/// and who decides.
+fn may_oversee(caller: &Caller, one: &Outline) -> bool {
+    caller.has(Scope::Admin) && !one.waits
 }
 
 /// Which of them lie in the caller's mailboxes, where that is not their recipient's.
 async fn held(conn: &mut PgConnection, caller: &Caller, all: &[Outline]) -> Outcome<HashSet<String>> {
-    if caller.has(Scope::Admin) {
-        return Ok(HashSet::new());
-    }
     let several = all.iter().filter(|one| one.seq.is_none()).map(|one| one.id.as_str());
-    mailboxes::held_by(conn, &several.collect::<Vec<_>>(), &caller.names()).await
+    mailboxes::held_by(conn, &several.collect::<Vec<_>>(), caller).await
 }
 
 async fn outlines(conn: &mut PgConnection, corr: &str, from: Option<&Place>) -> Outcome<Vec<Outline>> {
@@ -178,7 +186,9 @@ async fn outlines(conn: &mut PgConnection, corr: &str, from: Option<&Place>) -> 
     let found = sqlx::query_as!(
         Outline,
         r#"-- aee_envelopes::thread
-         SELECT id, sender, recipient, status, received_at, seq, delivered, octet_length(body) AS "size!"
+         SELECT id, sender, recipient, status, received_at, seq, delivered, octet_length(body) AS "size!",
+                (status = 'held' AND NOT EXISTS (SELECT 1 FROM aee_items i WHERE i.envelope_id = aee_envelopes.id))
+                    AS "waits!"
          FROM aee_envelopes
          WHERE corr = $1 AND (received_at, id) > (coalesce($2::timestamptz, '-infinity'), $3::text)
          ORDER BY received_at, id LIMIT $4"#,

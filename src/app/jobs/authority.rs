@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use entente_core::budgets::Budget;
+use entente_core::budgets::{BUDGET, Budget};
 use entente_core::ids::{JobId, ReservationId};
 use entente_core::jobs::ask::no_job;
 use entente_core::jobs::may;
@@ -12,7 +12,7 @@ use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::hold::Hold;
+use super::hold::{Hold, purses};
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::{budgets, log, rows};
@@ -87,7 +87,13 @@ async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcom
     job.hold(&token_digest(token), now)?;
     let counters = budgets::load(&mut conn, &job.payers).await?;
     let payers: Vec<&Budget> = counters.values().collect();
-    match may::operate(&job, &payers, &ask.capability, &ask.target, now) {
+    let mut judged = may::operate(&job, &payers, &ask.capability, &ask.target, now);
+    if let Some(intent) = job.intent_id.filter(|_| judged.is_ok()) {
+        let purses = purses::load(&mut conn, &[intent]).await?;
+        let unit = (ask.capability == BUDGET).then_some(ask.target.as_str());
+        judged = purses.get(&intent).map_or(Ok(()), |purse| purse.require_left(unit));
+    }
+    match judged {
         Ok(()) => Ok(Some(counters.get(&id).cloned().unwrap_or_default())),
         // Nothing of it has to be written down.
         Err(refusal) if ask.call_id.is_none() && refusal.code != Code::LeaseExpired => Err(refusal.into()),

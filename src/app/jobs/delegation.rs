@@ -2,13 +2,14 @@
 //! session.
 
 use entente_core::budgets::Budget;
-use entente_core::ids::JobId;
+use entente_core::ids::{JobId, SessionId};
 use entente_core::jobs::Job;
 use entente_core::jobs::ask::{JobAsk, Submit};
 use entente_core::jobs::wire::Accepted;
 use entente_core::keys::Scope;
 use entente_core::refusal::{Code, Refusal};
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 
 use super::hold::Hold;
 use super::preparing::{Delegation, being_prepared, provide};
@@ -87,6 +88,18 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     }
     ctx.feed.ring(Touch::Work(made.job.agent.clone()));
     Ok(Accepted::new(&made.job, Vec::new()))
+}
+
+/// What a session is told of a child that a job of its own has, when it is the session's too (ARCP §10).
+pub(crate) async fn delegated(
+    conn: &mut PgConnection,
+    session: SessionId,
+    parent: JobId,
+    child: JobId,
+) -> Outcome<Option<Accepted>> {
+    let found = rows::load(conn, &[child]).await?.pop();
+    let own = |job: &Job| job.parent_id == Some(parent) && job.counted && job.session_id == session;
+    Ok(found.filter(own).map(|job| Accepted::new(&job, Vec::new())))
 }
 
 /// What the parent's followers are told of a child.

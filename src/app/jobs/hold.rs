@@ -5,11 +5,12 @@
 //! Order of locks: intents, jobs by id, sessions by id, counters by job.
 
 mod ends;
+pub(super) mod purses;
 mod spending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entente_core::budgets::Budget;
+use entente_core::budgets::{BUDGET, Budget};
 use entente_core::clock::Timestamp;
 use entente_core::events::{Draft, Kind};
 use entente_core::faults::Fault;
@@ -21,6 +22,7 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use self::purses::{Bills, Purse};
 use super::budgets::{self, Reservation};
 use super::log::{self, EVENT, Stored};
 use super::{rows, writes};
@@ -36,6 +38,10 @@ pub(super) struct Hold {
     counters: BTreeMap<SessionId, Counter>,
     budgets: BTreeMap<JobId, Budget>,
     reserved: Vec<Reservation>,
+    /// Of the intents that the jobs work for, those that may cost so much and no more.
+    purses: BTreeMap<IntentId, Purse>,
+    /// What the intents are to bear.
+    bills: Bills,
     pub lines: BTreeMap<IntentId, Line>,
     touched: BTreeSet<JobId>,
     spent: BTreeSet<JobId>,
@@ -52,6 +58,8 @@ pub(super) struct Before {
     counter: Option<Counter>,
     budgets: BTreeMap<JobId, Budget>,
     reserved: Vec<Reservation>,
+    purse: Option<Purse>,
+    bills: Bills,
     events: usize,
     made: usize,
     gone: usize,
@@ -90,8 +98,11 @@ impl Hold {
         payers.sort_unstable();
         payers.dedup();
         let budgets = budgets::lock(conn, &payers).await?;
-        let spending: Vec<JobId> =
-            jobs.values().filter(|job| !job.payers.is_empty()).map(|job| job.id).collect();
+        let purses = purses::load(conn, intents).await?;
+        let counts = |job: &&Job| {
+            !job.payers.is_empty() || job.intent_id.is_some_and(|intent| purses.contains_key(&intent))
+        };
+        let spending: Vec<JobId> = jobs.values().filter(counts).map(|job| job.id).collect();
         let reserved = budgets::reserved(conn, &spending).await?;
         Ok(Self {
             now,
@@ -99,6 +110,8 @@ impl Hold {
             counters,
             budgets,
             reserved,
+            purses,
+            bills: Bills::new(),
             lines,
             touched: BTreeSet::new(),
             spent: BTreeSet::new(),
@@ -160,6 +173,8 @@ impl Hold {
                 .filter_map(|payer| Some((*payer, self.budgets.get(payer)?.clone())))
                 .collect(),
             job,
+            purse: self.purse(id).cloned(),
+            bills: self.bills.clone(),
             reserved: self.reserved.clone(),
             events: self.events.len(),
             made: self.made.len(),
@@ -174,6 +189,10 @@ impl Hold {
             self.counters.insert(before.job.session_id, counter);
         }
         self.budgets.extend(before.budgets);
+        if let Some((intent, purse)) = before.job.intent_id.zip(before.purse) {
+            self.purses.insert(intent, purse);
+        }
+        self.bills = before.bills;
         self.reserved = before.reserved;
         self.events.truncate(before.events);
         self.made.truncate(before.made);
@@ -239,7 +258,9 @@ impl Hold {
 
     /// Judges an operation of the job (ARCP §9.3).
     pub fn may(&self, id: JobId, capability: &str, target: &str) -> Result<(), Refusal> {
-        may::operate(self.job(id)?, &self.payers(id), capability, target, self.now)
+        may::operate(self.job(id)?, &self.payers(id), capability, target, self.now)?;
+        // A look at one counter is about that one (contract 10).
+        self.purse(id).map_or(Ok(()), |purse| purse.require_left((capability == BUDGET).then_some(target)))
     }
 
     /// Says to the job's followers that an operation was refused; when the lease has ended, the job has too (§9.5).
@@ -290,6 +311,7 @@ impl Hold {
             self.made.iter().filter(|made| !self.gone.contains(&made.id)).cloned().collect();
         budgets::reserve(conn, &kept, self.now).await?;
         budgets::forget(conn, &self.gone).await?;
+        self.save_bills(ctx, conn).await?;
         self.save_ends(ctx, conn).await?;
         for line in self.lines.values() {
             if !line.recorded.is_empty() {

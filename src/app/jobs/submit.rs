@@ -138,7 +138,8 @@ pub(super) async fn accept(
             .map(|parent| parent.trace_id.clone())
             .or(trace)
             .unwrap_or_else(|| fresh_trace(ctx)),
-        intent_id: ask.intent_id,
+        // It works for what its parent works for, unless it says otherwise: so its costs are that intent's too.
+        intent_id: ask.intent_id.or(parent.as_ref().and_then(|parent| parent.intent_id)),
         // Who delegates cannot give what it may not use itself (§9.4).
         needs_model: terms.needs_model
             || parent.as_ref().is_some_and(|parent| parent.needs_model || parent.lease.names("model.use")),

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use super::{Ack, Letter, Mailbox};
 use crate::app::envelopes::{Kept, load_all};
 use crate::app::post::Known;
-use crate::app::{Ctx, Outcome};
+use crate::app::{Caller, Ctx, Outcome};
 use crate::feed::Touch;
 
 /// Bytes of envelopes that are handed out at once; one at least.
@@ -333,7 +333,7 @@ pub(crate) async fn holders(conn: &mut PgConnection, envelope_id: &str) -> Outco
 pub(crate) async fn held_by(
     conn: &mut PgConnection,
     envelopes: &[&str],
-    names: &[String],
+    caller: &Caller,
 ) -> Outcome<HashSet<String>> {
     if envelopes.is_empty() {
         return Ok(HashSet::new());
@@ -341,9 +341,15 @@ pub(crate) async fn held_by(
     let held = sqlx::query_scalar!(
         r#"-- aee_items::held_by
          SELECT e.id AS "id!" FROM UNNEST($1::text[]) AS e (id)
-         WHERE EXISTS (SELECT 1 FROM aee_items i WHERE i.envelope_id = e.id AND i.entity LIKE ANY($2::text[]))"#,
+         WHERE EXISTS (
+             SELECT 1 FROM aee_items i
+             WHERE i.envelope_id = e.id AND i.entity LIKE ANY($2::text[])
+               AND (i.entity = $3
+                    OR coalesce((SELECT p.kind <> 'human' FROM principals p WHERE p.id = i.entity),
+                                i.entity NOT LIKE 'human.%')))"#,
         envelopes as &[&str],
-        names
+        &caller.names(),
+        caller.principal()
     );
     Ok(held.fetch_all(conn).await?.into_iter().collect())
 }

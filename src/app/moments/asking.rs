@@ -10,15 +10,16 @@ use entente_core::ids::{IntentId, MomentId};
 use entente_core::intents::IntentStatus;
 use entente_core::jobs::{Job, JobStatus};
 use entente_core::keys::Scope;
-use entente_core::moments::{self as law, Brief, Moment, MomentAsk, MomentState, Vetoed};
+use entente_core::moments::{self as law, Brief, Moment, MomentAsk, MomentState};
 use entente_core::principals::Kind as Being;
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::rows::{self, Around, Kept, select};
-use super::{Reach, Remark, Shown, Turn, due_at, lists, seen, words};
+use super::repeats::{judged, waiting};
+use super::rows::{self, Around, Kept};
+use super::{Reach, Remark, Shown, Turn, due_at, lists, words};
 use crate::app::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
 
 /// The lint of a question that is nearly one that was refused.
@@ -115,6 +116,7 @@ async fn place(
         None => None,
     };
     let mut lints = judged(turn, &brief, &setting.ask).await?;
+    law::require_new(&brief, &waiting(turn, &setting.ask).await?)?;
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(law::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
@@ -333,40 +335,6 @@ async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
         return Err(Refusal::new(Code::CircumstancesChanged, message).into());
     }
     Ok(())
-}
-
-/// What refused questions of this agent say to this one.
-async fn judged(turn: &mut Turn, brief: &Brief, ask: &MomentAsk) -> Outcome<Vec<law::Lint>> {
-    let asked: Vec<&str> = [Some(&ask.principal_id), ask.escalate_to.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    let found = select!(
-        "moments::unsettled",
-        "WHERE m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL AND m.agent_id = $1
-           AND (m.principal_id = ANY($2) OR m.resolved_by = ANY($2)) ORDER BY m.id",
-        ask.agent_id,
-        &asked as &[&str]
-    )
-    .fetch_all(&mut *turn.tx)
-    .await?;
-    let mut found = found.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
-    for kept in &mut found {
-        kept.moment = seen(kept, turn.now).unwrap_or_else(|| kept.moment.clone());
-    }
-    let vetoes: Vec<Vetoed<'_>> = found.iter().filter_map(|kept| vetoed(&kept.moment)).collect();
-    Ok(law::judge(brief, ask.supersedes, ask.objection_response.as_deref(), &vetoes)?)
-}
-
-fn vetoed(moment: &Moment) -> Option<Vetoed<'_>> {
-    Some(Vetoed {
-        id: moment.id,
-        brief: moment.brief.as_ref(),
-        digest: moment.digest.as_deref()?,
-        deliberated: moment.deliberated_at.is_some(),
-        superseded: moment.state == MomentState::Superseded,
-    })
 }
 
 /// What ends before the question does: nothing renews a job's lease while somebody thinks (ARCP §9.5).

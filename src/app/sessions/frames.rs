@@ -6,6 +6,7 @@ use entente_core::chunks::Encoding;
 use entente_core::clock::{Timestamp, rfc3339};
 use entente_core::credentials::{self as law, rotation_of};
 use entente_core::ids::{JobId, SessionId};
+use entente_core::jobs::wire::Accepted;
 use entente_core::sessions::features::{Feature, Features};
 use entente_core::sessions::{Delivery, What, inlined, small_stream};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Entered, counters};
-use crate::app::{AppError, Ctx, Outcome, credentials, unknown};
+use crate::app::{AppError, Ctx, Outcome, credentials, jobs, unknown};
 use crate::feed::Touch;
 
 /// Events read at once.
@@ -120,7 +121,8 @@ async fn deliver(conn: &mut PgConnection, entered: &Entered, row: Row) -> Outcom
         let ts = entente_core::clock::parse(&own.ts).ok_or_else(|| unknown("time of a frame", &own.ts))?;
         let body = own.body.get().to_owned();
         let what = What::Event(own.kind);
-        return Ok(Delivery { event_seq: row.event_seq, job_id, trace_id: row.trace_id, what, ts, body });
+        let (event_seq, trace_id) = (row.event_seq, row.trace_id);
+        return Ok(Delivery { event_seq, job_id, trace_id, what, ts, body, child: None });
     };
     let what = What::parse(&word, row.kind).ok_or_else(|| unknown("type of an event", &word))?;
     let own = row.counted && row.session_id == entered.id.uuid();
@@ -129,7 +131,28 @@ async fn deliver(conn: &mut PgConnection, entered: &Entered, row: Row) -> Outcom
         What::Event(kind) if kind == "status" && own => reveal(conn, entered.features, job_id, body).await?,
         What::Event(_) | What::Error => body,
     };
-    Ok(Delivery { event_seq: row.event_seq, job_id, trace_id: row.trace_id, what, ts, body })
+    let child = match &what {
+        What::Event(kind) if kind == "delegate" && own => child(conn, entered.id, job_id, &body).await?,
+        What::Event(_) | What::Result | What::Error => None,
+    };
+    let (event_seq, trace_id) = (row.event_seq, row.trace_id);
+    Ok(Delivery { event_seq, job_id, trace_id, what, ts, body, child })
+}
+
+#[derive(Deserialize)]
+struct Delegated {
+    child_job_id: JobId,
+}
+
+/// The child that a job has delegated to, if there is one: a worker may tell of delegations that are none of this server's.
+async fn child(
+    conn: &mut PgConnection,
+    session: SessionId,
+    parent: JobId,
+    body: &str,
+) -> Outcome<Option<Box<Accepted>>> {
+    let Ok(Delegated { child_job_id }) = serde_json::from_str(body) else { return Ok(None) };
+    Ok(jobs::delegated(conn, session, parent, child_job_id).await?.map(Box::new))
 }
 
 #[derive(Deserialize)]

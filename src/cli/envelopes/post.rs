@@ -156,3 +156,35 @@ fn print(items: &Value) -> Done {
     out.flush()?;
     Ok(())
 }
+
+#[derive(Debug, Args)]
+pub(super) struct Held {
+    /// How many at the most
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+}
+
+impl Held {
+    pub(super) async fn run(self, remote: &Remote) -> Done {
+        let waiting = remote.api()?.get("/aee/approvals", &[("limit", self.limit.to_string())]).await?;
+        if remote.json {
+            return print_json(&waiting);
+        }
+        let mut out = io::stdout().lock();
+        for task in waiting.as_array().into_iter().flatten() {
+            let envelope = &task["envelope"];
+            writeln!(
+                out,
+                "{}  {} → {}  {}  {}  {}",
+                cell(&task["received_at"]),
+                cell(&envelope["from"]),
+                cell(&envelope["to"]),
+                cell(&envelope["intent"]),
+                envelope["payload"],
+                cell(&task["id"]),
+            )?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+}

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::complaint;
+use crate::envelopes::{letter, mail, with};
 use crate::harness::terminal::Terminal;
 use crate::harness::{Client, Value, World, json};
 use crate::moments::{ask, at, option, pass_time, resolve};
@@ -114,6 +115,56 @@ async fn a_person_answers_what_waits_one_after_the_other() {
     );
     assert_eq!(answers.1["resolution"]["answer"], "Ship on Monday,\nafter the review.");
     assert!(answers.0["first_viewed_at"].is_string());
+    world.end().await;
+}
+
+/// Tasks of envelopes that wait until a person agrees come after the questions (AEE §3).
+#[tokio::test]
+async fn a_person_agrees_to_tasks_after_the_questions() {
+    let (world, mut browser, agent) = stage().await;
+    let bob = world.agent("agent.b").await;
+    for n in 1..=2 {
+        let id = format!("envelope-{n}");
+        let held = json!({
+            "requires": { "human_approval": true, "timeout_ms": 3_600_000 }, "payload": { "n": n, "note": "tab\u{1b}[2J" },
+        });
+        let task = with(letter(&world, &id, ("agent.a", "agent.b")), held);
+        agent.post("/aee/envelopes", task).await.is(202);
+    }
+    let key = key(&mut browser).await;
+    let mut person = sit(&world, &[]);
+    let (status, screen) = aside(move || {
+        person.until("not shown): ");
+        person.enter(&key);
+        let shown = person.until("a) agree, d) decline, n) next, q) quit: ");
+        for part in
+            ["NEEDS YOUR CONSENT [envelope-1]", "agent.a asks agent.b for ops.backup.check.", "\"n\": 1"]
+        {
+            assert!(shown.contains(part), "the screen lacks `{part}`:\n{shown}");
+        }
+        person.enter("x");
+        person.until("`x` is none of the choices; nothing was done.");
+        person.until("quit: ");
+        person.enter("a");
+        person.until("Sure? y/n: ");
+        person.enter("y");
+        person.until("You agreed: it is handed out.");
+        person.until("[envelope-2]");
+        person.until("quit: ");
+        person.enter("d");
+        person.until("calls it off:");
+        person.enter("Not today.");
+        person.enter(".");
+        person.until("You declined: who asked is told.");
+        person.until("Nothing waits for you.");
+        person.end()
+    })
+    .await;
+    assert!(status.success(), "{screen}");
+    assert!(!screen.contains('\u{1b}'), "what others have written moves no cursor: {screen:?}");
+    assert_eq!(mail(&bob, "agent.b").await.len(), 1);
+    let told = mail(&agent, "agent.a").await;
+    assert!(told[0].1["payload"]["message"].as_str().unwrap().contains("Not today."));
     world.end().await;
 }
 

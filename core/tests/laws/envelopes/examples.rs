@@ -57,7 +57,10 @@ fn an_envelope_is_understood_as_the_draft_means_it() {
     assert_eq!((task.sender.as_str(), task.recipient.as_str()), ("agent.manager", "agent.backup_auditor"));
     assert_eq!((task.purpose.as_str(), task.priority), ("ops.backup.status.check", Priority::High));
     assert_eq!((task.requires.timeout_ms, task.requires.human_approval), (Some(30_000), false));
-    assert_eq!((task.reply_to.as_deref(), task.trace.as_ref().unwrap().trace_id.as_str()), (None, "9f3c"));
+    assert_eq!(
+        (task.reply_to.as_deref(), task.trace.as_ref().unwrap().trace_id.as_deref()),
+        (None, Some("9f3c"))
+    );
     assert_eq!(task.payload(), &json!({ "cluster": "node.lan", "window": "24h" }));
     assert!(task.sig().is_none() && !task.is_broadcast());
     let result = read(RESULT.as_bytes()).unwrap();

@@ -119,11 +119,24 @@ fn a_result_or_error_names_its_task() {
 }
 
 #[test]
-fn a_trace_is_two_texts_of_any_form() {
-    for good in [json!(null), json!({ "trace_id": "", "span_id": "x", "flags": 1 })] {
+fn a_trace_has_texts_of_any_form_and_needs_none() {
+    // §3.1 requires no member of it.
+    for good in [
+        json!(null),
+        json!({}),
+        json!({ "trace_id": "a" }),
+        json!({ "span_id": "b", "flags": 1 }),
+        json!({ "trace_id": "", "span_id": "x", "flags": 1 }),
+    ] {
         remarked(with(TASK, "trace", good), &[]);
     }
-    for bad in [json!({}), json!({ "trace_id": "a" }), json!({ "trace_id": 1, "span_id": "b" }), json!([])] {
+    for bad in [
+        json!({ "trace_id": 1, "span_id": "b" }),
+        json!({ "trace_id": null }),
+        json!({ "trace_id": "a", "span_id": {} }),
+        json!([]),
+        json!("9f3c"),
+    ] {
         at_fault(with(TASK, "trace", bad), Code::InvalidEnvelope, "trace object_type");
     }
 }

@@ -1,6 +1,7 @@
 //! Receipts: words that are read as they are written, and the same receipt after it was stored.
 
 use entente_core::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
+use entente_core::envelopes::signing::Scope;
 use entente_core::envelopes::{Priority, Warning};
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,6 +22,7 @@ proptest! {
     fn a_receipt_comes_back_as_it_was(
         at in any::moment(), deadline in proptest::option::of(any::moment()), seq in proptest::option::of(any::<i64>()),
         kid in proptest::option::of("[a-z]{1,4}"), delivered: i32,
+        scope in prop_oneof![Just(Scope::Core), Just(Scope::Whole)],
     ) {
         let receipt = Receipt {
             id: "01JFB2R1JZKQ9V3K8W8Y9W1F2A".to_owned(),
@@ -30,7 +32,7 @@ proptest! {
             delivered,
             effective_priority: Priority::High,
             deadline,
-            verified: Verified { by: Voucher::Sig, kid },
+            verified: kid.map_or(Verified::by(Voucher::Token), |kid| Verified::signed(kid, scope)),
             warnings: Warning::ALL.to_vec(),
         };
         let text = serde_json::to_string(&receipt).unwrap();

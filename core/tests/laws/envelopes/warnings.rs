@@ -1,9 +1,10 @@
 //! What is remarked upon although it is accepted (AEE's SHOULDs): requirements, errors, nested envelopes, secrets.
 
 use entente_core::envelopes::{EnvelopeType, Requires, Warning};
+use entente_core::refusal::Code;
 use serde_json::{Value, json};
 
-use super::{accepted, object, remarked, sample, with};
+use super::{accepted, at_fault, object, remarked, sample, with};
 
 const TASK: EnvelopeType = EnvelopeType::Task;
 
@@ -31,8 +32,6 @@ fn requirements_that_make_no_sense_are_passed_over() {
         json!({ "timeout_ms": -1 }),
         json!({ "timeout_ms": 0 }),
         json!({ "timeout_ms": true }),
-        json!({ "human_approval": "yes" }),
-        json!({ "human_approval": 1 }),
         json!({ "evidence": 1 }),
         json!({ "format": {} }),
         json!({ "min_confidence": 1.01 }),
@@ -44,13 +43,39 @@ fn requirements_that_make_no_sense_are_passed_over() {
             (&[Warning::RequiresType][..], Requires::default())
         );
     }
-    for plain in [json!(null), json!({}), json!({ "timeout_ms": null, "human_approval": null })] {
+    for plain in [json!(null), json!({}), json!({ "timeout_ms": null, "evidence": null })] {
         let envelope = accepted(requires(plain));
         assert_eq!((&envelope.warnings[..], envelope.requires), (&[][..], Requires::default()));
     }
     // One that makes no sense takes nothing from the others.
     let mixed = accepted(requires(json!({ "timeout_ms": "soon", "human_approval": true })));
     assert!(mixed.requires.human_approval);
+}
+
+/// AEE §3, field 12: it is a boolean. Whoever writes it otherwise may mean that a person has to agree, so the envelope is sent
+/// back, whatever its type, and never handed on as if nobody had asked.
+#[test]
+fn consent_is_true_or_false_and_nothing_else() {
+    for odd in [
+        json!("true"),
+        json!("yes"),
+        json!(1),
+        json!(0),
+        json!("false"),
+        json!(null),
+        json!([true]),
+        json!({}),
+    ] {
+        for kind in EnvelopeType::ALL {
+            let asked = with(kind, "requires", json!({ "human_approval": odd, "timeout_ms": 5 }));
+            at_fault(asked, Code::InvalidEnvelope, "requires/human_approval bool_type");
+        }
+    }
+    for (plain, asks) in [(json!(true), true), (json!(false), false)] {
+        assert_eq!(accepted(requires(json!({ "human_approval": plain }))).requires.human_approval, asks);
+    }
+    // What AEE does not know stays for the recipient (§6.10).
+    remarked(requires(json!({ "Human_Approval": "yes" })), &[]);
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn it_stands_from_a_minute_to_thirty_days() {
 
 #[test]
 fn a_closed_hatch_needs_its_reason() {
-    let closed = || Brief::emitted(&with("/question/hatches", json!({ "free_text": false }))).unwrap();
+    let hatches = json!({ "free_text": false, "dialogue": true });
+    let closed = || Brief::emitted(&with("/question/hatches", hatches.clone())).unwrap();
     let begun = |ask| Moment::ask(ask, closed(), (Kind::Human, None), id(1), later(0));
     at_fault(begun(ask()), "hatch_justification", "missing");
     let blank = MomentAsk { hatch_justification: Some(" ".to_owned()), ..ask() };

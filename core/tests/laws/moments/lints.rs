@@ -284,7 +284,9 @@ fn an_option_does_not_mark_itself() {
 
 #[test]
 fn a_closed_hatch_is_said() {
-    for hatches in [json!({ "free_text": false }), json!({ "dialogue": false })] {
+    for hatches in
+        [json!({ "free_text": false, "dialogue": true }), json!({ "free_text": true, "dialogue": false })]
+    {
         trips(&with("/question/hatches", hatches), "hatches.closed", "/question/hatches");
     }
     passes(&sample(), "hatches.closed");

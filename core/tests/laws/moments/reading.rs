@@ -235,20 +235,38 @@ fn an_index_with_a_fraction_is_none_in_text_either() {
 #[test]
 fn hatches_that_are_left_out_are_open() {
     let whole = brief();
-    let places = [
-        without("/question/hatches"),
-        with("/question/hatches", json!({})),
-        without("/question/hatches/dialogue"),
-        without("/question/hatches/free_text"),
-    ];
-    for value in places {
-        let filled = Brief::emitted(&value).unwrap();
-        assert_eq!(filled, whole);
-        assert_eq!(filled.digest(), whole.digest(), "they are filled in before the digest");
-        assert!(Brief::received(&value).is_err(), "on the wire they are there");
-    }
-    let closed = Brief::emitted(&with("/question/hatches", json!({ "dialogue": false }))).unwrap();
+    let value = without("/question/hatches");
+    let filled = Brief::emitted(&value).unwrap();
+    assert_eq!(filled, whole);
+    assert_eq!(filled.digest(), whole.digest(), "they are filled in before the digest");
+    assert!(Brief::received(&value).is_err(), "on the wire they are there");
+    let one = json!({ "free_text": true, "dialogue": false });
+    let closed = Brief::emitted(&with("/question/hatches", one)).unwrap();
     assert_eq!(closed.question.hatches, Hatches { free_text: true, dialogue: false });
+}
+
+/// §5.8: both members are REQUIRED. §11.5: nothing is repaired.
+#[test]
+fn half_of_the_hatches_is_no_slot() {
+    let empty = with("/question/hatches", json!({}));
+    let halves = [
+        (without("/question/hatches/dialogue"), vec!["/question/hatches/dialogue"]),
+        (without("/question/hatches/free_text"), vec!["/question/hatches/free_text"]),
+        (empty, vec!["/question/hatches/free_text", "/question/hatches/dialogue"]),
+    ];
+    for (value, places) in halves {
+        let refusal = Brief::emitted(&value).unwrap_err();
+        assert_eq!(refusal.code, Code::InvalidMoment);
+        let found: Vec<(String, &str)> = refusal
+            .errors
+            .iter()
+            .map(|error| (format!("/{}", error.loc[2..].join("/")), error.kind.as_str()))
+            .collect();
+        let wanted: Vec<(String, &str)> =
+            places.into_iter().map(|place| (place.to_owned(), "missing")).collect();
+        assert_eq!(found, wanted);
+        assert!(Brief::received(&value).is_err());
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What a refused question keeps an agent from: the table, and that nothing but a word of the principal's takes it away.
 
 use entente_core::ids::MomentId;
-use entente_core::moments::{Brief, Moment, MomentState, Speaker, Vetoed, after_end, is_same, judge};
+use entente_core::moments::{
+    Brief, Moment, MomentState, Speaker, Vetoed, after_end, is_same, judge, require_new,
+};
 use entente_core::refusal::{Code, Refusal};
 use proptest::prelude::*;
 use serde_json::json;
@@ -244,6 +246,19 @@ fn the_same_is_known_by_digest_or_by_what_is_read() {
     assert!(!is_same(&asked(Some(other()), "a"), &asked(Some(brief()), "b")));
     let none = Moment { brief: None, digest: None, ..asked(None, "a") };
     assert!(!is_same(&none, &none), "neither is a question");
+}
+
+#[test]
+fn what_waits_for_an_answer_is_not_asked_again() {
+    let waits =
+        |brief: Option<Brief>, digest: &str| Moment { brief, digest: Some(digest.to_owned()), ..asked() };
+    let louder = asking("WHEN SHOULD RELEASE 1.4 GO OUT", &["Wait a day", "Ship today"]);
+    for open in [waits(Some(louder), "a"), waits(None, &brief().digest())] {
+        let refusal = require_new(&brief(), &[waits(Some(other()), "b"), open]).unwrap_err();
+        assert_eq!(refusal.code, Code::SameQuestion);
+        require_new(&other(), &[waits(Some(brief()), "a")]).unwrap();
+    }
+    require_new(&brief(), &[]).unwrap();
 }
 
 #[test]

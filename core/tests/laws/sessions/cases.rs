@@ -14,7 +14,9 @@ use entente_core::sessions::{Delivery, LAG, SENT_BYTES, What, tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{chance, event, frame, hello, job, moment, open, reply, request_of, sent, session, terms};
+use super::{
+    accepted, chance, event, frame, hello, job, moment, open, opened, reply, request_of, sent, session, terms,
+};
 
 #[test]
 fn events_wait_for_every_answer_that_was_asked_for_before_they_were_read() {
@@ -253,6 +255,37 @@ fn clients_are_told_by_their_first_frame() {
     ];
     for (text, dialect) in cases {
         assert_eq!(Dialect::recognise(&read(&text).unwrap()), dialect, "{text}");
+    }
+}
+
+/// ARCP §10: behind the event that tells of the delegation, without a number and without a request. The Python SDK would take it
+/// for the answer to a submit of its own.
+#[test]
+fn a_childs_acceptance_follows_its_delegation() {
+    for (dialect, told) in
+        [(Dialect::Strict, true), (Dialect::Ts, true), (Dialect::Go, true), (Dialect::Python, false)]
+    {
+        let chance = chance();
+        let mut machine =
+            Machine::new(Terms { dialect: Some(dialect), ..terms() }, session(), Duration::ZERO);
+        let doing = machine.hear(moment(&chance, 0), &frame("session.hello", "h", &hello(&[])));
+        let Do::Ask(ask) = &doing[0] else { panic!() };
+        machine.answer(moment(&chance, 0), &request_of(ask).unwrap(), opened(Features::all(), dialect));
+        let delegate = event(1, "delegate", r#"{"child_job_id":"x"}"#.to_owned());
+        let doing =
+            machine.deliver(moment(&chance, 0), Delivery { child: Some(Box::new(accepted())), ..delegate });
+        let frames = sent(&doing);
+        let words: Vec<&Value> = frames.iter().map(|frame| &frame["type"]).collect();
+        let both = [json!("job.event"), json!("job.accepted")];
+        assert_eq!(words, both[..if told { 2 } else { 1 }].iter().collect::<Vec<_>>(), "{dialect:?}");
+        if told {
+            let said = &frames[1]["payload"];
+            assert_eq!(
+                (&said["job_id"], said.get("request_id"), frames[1].get("event_seq")),
+                (&json!(job()), None, None)
+            );
+            assert!(said.get("session_id").is_none() && said.get("credentials").is_none());
+        }
     }
 }
 

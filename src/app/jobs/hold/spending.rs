@@ -47,6 +47,8 @@ impl Hold {
         if let Some(named) = reservation {
             self.put_back(id, named)?;
         }
+        // What was set aside is back, and this is what it came to.
+        self.bill(id, currency, cost);
         let mut own = None;
         for payer in self.job(id)?.payers.clone() {
             let Some(budget) = self.budgets.get_mut(&payer) else { continue };
@@ -96,7 +98,11 @@ impl Hold {
         let payers = self.job(id)?.payers.clone();
         let mut after = Vec::new();
         for currency in amounts.0.keys() {
-            if !payers.iter().any(|payer| self.budgets.get(payer).is_some_and(|b| b.0.contains_key(currency)))
+            // What a job may spend that has no budget of its own is its intent's to say.
+            if self.purse(id).is_none()
+                && !payers
+                    .iter()
+                    .any(|payer| self.budgets.get(payer).is_some_and(|b| b.0.contains_key(currency)))
             {
                 return Err(may::spent(currency));
             }
@@ -109,6 +115,7 @@ impl Hold {
             next.reserve(&Budget(mine)).map_err(|currency| may::spent(&currency))?;
             after.push((payer, next));
         }
+        self.earmark(id, amounts)?;
         self.spent.extend(after.iter().map(|(payer, _)| *payer));
         self.budgets.extend(after);
         let call_id = call_id.map(str::to_owned);
@@ -131,6 +138,7 @@ impl Hold {
     }
 
     fn give_back(&mut self, reservation: &Reservation) {
+        self.unmark(reservation.job_id, &reservation.amounts);
         let payers = self.jobs.get(&reservation.job_id).map(|job| job.payers.clone()).unwrap_or_default();
         for payer in payers {
             let Some(budget) = self.budgets.get_mut(&payer) else { continue };
