@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use entente_core::canonical::Digest;
 use entente_core::clock::Timestamp;
 use entente_core::keys::{Key, Scope};
-use entente_core::limits::WAIT_SECONDS;
 use entente_core::principals::{Kind, check_name};
 use entente_core::rate::{Allowance, Verdict, judge};
 use entente_core::refusal::{Code, Refusal};

@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use entente_core::limits::WAIT_SECONDS;
 use entente_core::refusal::{Code, Refusal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Grant;
+use crate::db::deadlines::extend;
 
 /// Large answers of one key that are written at once: with what a page has at the most, 16 MiB.
 const LARGE_ANSWERS: usize = 4;
@@ -92,6 +95,8 @@ impl Grant {
     /// [`Code::TooManyStreams`] when all `limit` are taken.
     pub fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
         let permit = StreamPermit(Arc::clone(self));
+        // Whoever takes one waits for more than the database.
+        extend(Duration::from_secs(WAIT_SECONDS.into()));
         if self.share.streams.fetch_add(1, Ordering::AcqRel) >= limit {
             return Err(Refusal::new(
                 Code::TooManyStreams,
