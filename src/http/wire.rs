@@ -94,7 +94,8 @@ pub struct NumberOrText;
 impl PartialSchema for NumberOrText {
     fn schema() -> RefOr<Schema> {
         let one = |kind| ObjectBuilder::new().schema_type(kind);
-        OneOfBuilder::new().item(one(Type::Number)).item(one(Type::String)).build().into()
+        let either = OneOfBuilder::new().item(one(Type::Number)).item(one(Type::String)).build();
+        RefOr::T(Schema::OneOf(either))
     }
 }
 
