@@ -17,7 +17,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
-use super::wire::WireTime;
+use super::wire::{NumberOrText, WireTime};
 use super::{Doors, ok};
 use crate::app::costs::{self, Page};
 
@@ -194,7 +194,7 @@ struct RecordBody {
     /// What sort of thing: `tokens`, `api_call`, `compute`, `custom`, or a word of your own.
     cost_type: String,
     /// How much: a number, or a text such as "0.10". At most 12 decimals; what a number has behind them is rounded.
-    #[schema(value_type = f64)]
+    #[schema(value_type = NumberOrText)]
     amount: Box<RawValue>,
     /// Of what: a currency, `tokens`, `seconds` …
     unit: String,

@@ -21,7 +21,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query};
 use super::caller::Asker;
-use super::error::{Problem, Reply};
+use super::error::{Problem, ProblemBody, Reply};
 use super::{Doors, created, json, ok};
 use crate::app::jobs::{self, Canceller, Description, Filter, Origin, Stored};
 
@@ -219,7 +219,9 @@ async fn cancel(
 ///
 /// An inline one as JSON; a streamed one as its bytes, put together.
 #[utoipa::path(operation_id = "get_job_result", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
-    responses((status = 200, description = "The result", body = serde_json::Value)))]
+    responses((status = 200, description = "The result", content(
+                  (serde_json::Value = "application/json"), (String = "text/plain"), (String = "application/octet-stream"))),
+              (status = 409, description = "It has none, or none yet", body = ProblemBody)))]
 #[get("/jobs/{job_id}/result")]
 async fn result(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let id = job_id(&path)?;

@@ -6,7 +6,7 @@ use entente_core::clock::{Timestamp, naive, offset, parse, rfc3339};
 use entente_core::keys::Dialect;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -87,6 +87,19 @@ impl PartialSchema for GivenTime {
 }
 
 impl ToSchema for GivenTime {}
+
+/// A number, or the same as a text, in which no digit is lost on the way.
+pub struct NumberOrText;
+
+impl PartialSchema for NumberOrText {
+    fn schema() -> RefOr<Schema> {
+        let one = |kind| ObjectBuilder::new().schema_type(kind);
+        let either = OneOfBuilder::new().item(one(Type::Number)).item(one(Type::String)).build();
+        RefOr::T(Schema::OneOf(either))
+    }
+}
+
+impl ToSchema for NumberOrText {}
 
 /// An event type as the client can read it: the SDK raises an error for a whole page when one type in it is unknown to
 /// it, so those come to it as `comment`, with the true type in `original_event_type`.

@@ -367,7 +367,7 @@ async fn one_grant_silences_nobody() {
     let ask = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": {}, "timeout": 1 });
     assert_eq!(bob.post(&format!("/channels/{channel}/ask"), ask).await.status, 200);
     // The log of an audited channel has what they say.
-    let logged = ada.get(&format!("/intents/{intent}/events?event_type=channel_message")).await.ok();
+    let logged = ada.get(&format!("/intents/{intent}/events?event_type=channel.message")).await.ok();
     let said = |event: &&Value| event["actor"] == "agent.bob";
     assert_eq!(logged.as_array().unwrap().iter().filter(said).count(), 6);
     // A wall stays one, and those whom it is for stay inside.

@@ -315,11 +315,12 @@ async fn who_may_not_speak_may_not_ask() {
     ada.post("/channels/nonsense/ask", brief("agent.bob")).await.refused(404, "not_found");
     let acl = json!({ "default_policy": "closed", "entries": [{ "principal_id": "agent.bob", "permission": "read" }] });
     ada.put(&format!("/intents/{intent}/acl"), acl).await.ok();
-    world.agent("agent.bob").await.post(&path, brief("agent.ada")).await.refused(403, "forbidden");
+    // Reading is enough to take part (RFC-0021 §5.2).
+    world.agent("agent.bob").await.post(&path, brief("agent.ada")).await.is(200);
     eve.post(&path, brief("agent.ada")).await.refused(404, "not_found");
     ada.patch(&format!("/channels/{channel}"), json!({ "status": "closed" })).await.ok();
     ada.post(&path, brief("agent.bob")).await.refused(409, "channel_closed");
-    assert_eq!(ada.get(&format!("/channels/{channel}")).await.ok()["message_count"], 0);
+    assert_eq!(ada.get(&format!("/channels/{channel}")).await.ok()["message_count"], 1);
     world.end().await;
 }
 

@@ -41,10 +41,11 @@ async fn it_counts_all_that_one_may_see() {
     let mut jobs = Vec::new();
     for _ in 0..30 {
         let job = ann.post("/jobs", json!({ "agent": "sums" })).await.is(201);
-        jobs.push(job["job_id"].as_str().unwrap().to_owned());
+        jobs.push(job);
     }
     for job in &jobs[..2] {
-        ann.send("POST", &format!("/jobs/{job}/cancel"), None).await.ok();
+        let path = format!("/jobs/{}/cancel", job["job_id"].as_str().unwrap());
+        ann.post(&path, json!({ "session_id": job["session_id"] })).await.ok();
     }
 
     let mut admin = logged_in(&world, "human.eve", true).await;
@@ -72,6 +73,7 @@ async fn it_counts_all_that_one_may_see() {
 async fn it_opens_the_intent_that_is_asked_for_and_no_other() {
     let world = World::start().await;
     let agent = world.agent("agent.a").await;
+    let mut person = logged_in(&world, "human.ada", false).await;
     let first = intent(&agent, "the first matter").await;
     let hidden = intent(&agent, "a secret matter").await;
     agent.put(&format!("/intents/{hidden}/acl"), json!({ "default_policy": "closed" })).await.ok();
@@ -79,7 +81,6 @@ async fn it_opens_the_intent_that_is_asked_for_and_no_other() {
     for n in 0..45 {
         intent(&agent, &format!("matter {n}")).await;
     }
-    let mut person = logged_in(&world, "human.ada", false).await;
     let heading =
         |page: &Page| page.text.contains("<div class=\"line\">").then(|| page.between("<h3>", "</h3>"));
     // From a question to its intent, however old that is.

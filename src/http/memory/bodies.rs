@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::app::memory::{Change, Home, Made, Version};
 use crate::http::body::id;
 use crate::http::error::Problem;
-use crate::http::wire::{GivenTime, WireTime};
+use crate::http::wire::{GivenTime, NumberOrText, WireTime};
 
 /// What an entry is for.
 #[derive(Debug, Serialize, ToSchema)]
@@ -286,7 +286,7 @@ pub(super) struct AskBody {
     /// Its tags.
     tags: Option<Vec<String>>,
     /// How long it is kept: seconds, or weeks, days, hours, minutes and seconds as ISO 8601 has them.
-    #[schema(value_type = Option<String>, example = "P7D")]
+    #[schema(value_type = Option<NumberOrText>)]
     ttl: Option<Ttl>,
     /// Until when it is kept.
     expires_at: Option<GivenTime>,
@@ -343,7 +343,7 @@ pub(super) struct ChangeBody {
     sensitivity: Given<MemorySensitivity>,
     /// How long it is kept, from now; null for ever.
     #[serde(default)]
-    #[schema(value_type = Option<String>, example = "PT1H")]
+    #[schema(value_type = Option<NumberOrText>)]
     ttl: Given<Ttl>,
     /// Until when it is kept; null for ever.
     #[serde(default)]

@@ -4,7 +4,7 @@
 
 use actix_web::http::Method;
 use entente_core::refusal::Code;
-use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{Schema, Type};
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
@@ -97,9 +97,6 @@ fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
     // `security(())`: who sends it needs no key.
     let keyed = operation.security.is_none();
     let parameters = operation.parameters.as_deref().unwrap_or_default();
-    let has_path = parameters
-        .iter()
-        .any(|parameter| matches!(parameter, RefOr::T(one) if one.parameter_in == ParameterIn::Path));
     let has_body = operation.request_body.is_some();
     if keyed {
         codes.extend([Code::Unauthenticated, Code::ScopeMissing]);
@@ -111,7 +108,8 @@ fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
         codes.extend([Code::RequestTimeout, Code::InvalidJson, Code::TooLarge]);
     }
     let writes = keyed && *method != Method::GET;
-    if has_path || writes {
+    // A parameter or a body can name what is not there.
+    if writes || !parameters.is_empty() {
         codes.push(Code::NotFound);
     }
     if writes {

@@ -141,9 +141,7 @@ fn joined(parts: &AllOf, known: &Known) -> Option<Object> {
 
 fn object(part: &RefOr<Schema>, known: &Known) -> Option<Object> {
     match part {
-        RefOr::Ref(reference) => {
-            object(known.get(name(reference)?)?, known)
-        }
+        RefOr::Ref(reference) => object(known.get(name(reference)?)?, known),
         RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Object) => {
             Some(object.clone())
         }
