@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, info_span, warn};
 
+use crate::db::deadlines::doubt;
+
 /// How long it may take until a task that is given up is gone.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
@@ -72,6 +74,7 @@ impl Tasks {
         self.tracker.close();
         if tokio::time::timeout(limit, self.tracker.wait()).await.is_err() {
             warn!(tasks.left = self.tracker.len(), "some tasks did not end in time and are given up");
+            doubt();
             self.over.cancel();
             // One that never waits cannot be dropped, and must not hold up the end either.
             let _busy = tokio::time::timeout(GIVING_UP, self.tracker.wait()).await;

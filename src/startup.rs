@@ -8,7 +8,6 @@ mod tools;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{Extensions, ServerHandle};
@@ -35,14 +34,15 @@ use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
-use crate::environment::{OsChance, SharedClock};
+use crate::environment::{self, OsChance, SharedClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
 use crate::http::openapi::Document;
 
 use crate::db;
-use crate::http::{Connections, Doors, Limits, Pace, application};
+use crate::db::commit::PLACES;
+use crate::http::{Checkup, Connections, Doors, Limits, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
@@ -55,8 +55,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long the head of a request may take: slow senders must not hold connections for nothing.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Connections of the writers' and background tasks' own pool, besides one per writer.
-const HOUSE_CONNECTIONS: u32 = 7;
+/// Connections of the writers' and background tasks' own pool, besides one per writer: among them those of jobs and of envelopes
+/// that wait for somebody's lock, beside their writers.
+const HOUSE_CONNECTIONS: u32 = 7 + 2 * PLACES;
 
 /// Connections of those who hand out and deliver webhooks, and carry letters to peers: theirs alone, so that many receivers take none from writers and
 /// requests.
@@ -67,6 +68,9 @@ const HELD: usize = 1_024;
 
 /// How long tasks may take to end once nothing more is asked of them.
 const TASKS_END: Duration = Duration::from_secs(10);
+
+/// How often PostgreSQL is asked for the time before the first request; the promptest answer counts.
+const CLOCK_READINGS: u32 = environment::FIRST;
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -175,9 +179,10 @@ impl Server {
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         // Several pools: a connection is served by the thread that made it, and writers never wait for one busy with requests.
         let tasks = Tasks::new();
-        let house = db::pool(database.clone(), writers.saturating_add(HOUSE_CONNECTIONS), tasks.draining());
+        let house = writers.saturating_add(HOUSE_CONNECTIONS);
+        let house = db::house_pool(database.clone(), house, tasks.draining());
         let webhooks = db::patient_pool(database.clone(), WEBHOOK_CONNECTIONS, tasks.draining());
-        let messages = db::writers_pool(database.clone(), writers, tasks.draining());
+        let messages = db::writers_pool(database.clone(), writers + PLACES, tasks.draining());
         let doors = db::pool(database.clone(), config.database_connections, tasks.draining());
         // One connection of each is there before the first request is.
         for pool in [&house, &messages, &doors] {
@@ -204,19 +209,18 @@ impl Server {
             envelope_keys: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
-        let database_up = Arc::new(AtomicBool::new(true));
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
         let hands = config.webhooks.concurrency;
         let (courier, carrier) = senders::senders(&ctx, &webhooks, &names, node, hands, &tasks)?;
         if background {
-            background::start(&ctx, node, (&courier, &carrier), &database_up, &tasks);
+            background::start(&ctx, node, (&courier, &carrier), &tasks);
         }
         let spans = spans(&config, &ctx)?;
-        let writers = write(&config, &ctx, &messages, &tasks);
+        let writers = write(&config, (&ctx, node), &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
         let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
-        let doors_of = share(&config, doors_ctx, (writers, tools), database_up, &tasks);
+        let doors_of = share(&config, doors_ctx, (writers, tools), &tasks);
         let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
@@ -259,9 +263,7 @@ impl Server {
             // It waits in place for its own thread.
             let _panicked = tokio::task::spawn_blocking(move || spans.stop()).await;
         }
-        for pool in self.pools {
-            pool.close().await;
-        }
+        database::leave(self.pools).await;
         info!("stopped");
     }
 }
@@ -274,7 +276,9 @@ fn spans(config: &Config, ctx: &Ctx) -> Result<Option<Arc<Spans>>, SpansError> {
 
 /// What is there before the first request: the right time, the keys that changed, those that were given along.
 async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
-    ctx.ping().await?;
+    for _ in 0..CLOCK_READINGS {
+        ctx.ping().await?;
+    }
     keys::refresh(ctx).await?;
     for seed in given {
         seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await?;
@@ -319,20 +323,14 @@ fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<
 type Writers = (Arc<Sends>, Arc<Works>, Post);
 
 /// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
-fn write(config: &Config, ctx: &Ctx, messages: &PgPool, tasks: &Tasks) -> Writers {
+fn write(config: &Config, (ctx, node): (&Ctx, NodeId), messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
     let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
-    let (sends, works) = (Sends::start(&sending, each, tasks), Works::start(ctx, each, tasks));
-    (Arc::new(sends), Arc::new(works), Post::start(ctx, each, tasks))
+    let (sends, works) = (Sends::start(&sending, node, each, tasks), Works::start(ctx, node, each, tasks));
+    (Arc::new(sends), Arc::new(works), Post::start(ctx, node, each, tasks))
 }
 
-fn share(
-    config: &Config,
-    ctx: Ctx,
-    ((sends, works, post), tools): (Writers, Desk),
-    database_up: Arc<AtomicBool>,
-    tasks: &Tasks,
-) -> Doors {
+fn share(config: &Config, ctx: Ctx, ((sends, works, post), tools): (Writers, Desk), tasks: &Tasks) -> Doors {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
     Doors {
@@ -354,7 +352,7 @@ fn share(
         spans: None,
         draining: tasks.draining().clone(),
         tasks: tasks.clone(),
-        database_up,
+        checkup: Checkup::default(),
         request_ids: RequestIds::new(start),
         connections: Arc::default(),
         held: Semaphore::new(HELD),

@@ -4,6 +4,8 @@
 //! it is stored and read back, and with it every hash over it. The real clock lives in the server
 //! (`src/startup.rs`), the hand-turned one in the tests.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Datelike as _, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 
 /// A moment in UTC, cut to microseconds.
@@ -17,8 +19,9 @@ pub trait Clock: Send + Sync {
     /// The time now, in UTC and cut to microseconds (see [`micros`]).
     fn now(&self) -> Timestamp;
 
-    /// Hears what time it is by the clock that all servers share, as of now. A clock that nobody sets does not mind.
-    fn set_by(&self, _theirs: Timestamp) {}
+    /// Hears what time it is by the clock that all servers share, as of now; it took so long to be told, and the time may be
+    /// off by half of that. A clock that nobody sets does not mind.
+    fn set_by(&self, _theirs: Timestamp, _took: Duration) {}
 }
 
 /// Cuts a moment to microseconds, the precision that is stored and hashed. A leap second, which is not kept either,

@@ -12,12 +12,15 @@ use std::time::{Duration, Instant};
 use entente_core::canonical::Digest;
 use entente_core::clock::Timestamp;
 use entente_core::keys::{Key, Scope};
+use entente_core::limits::WAIT_SECONDS;
 use entente_core::principals::{Kind, check_name};
 use entente_core::rate::{Allowance, Verdict, judge};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::traces::Trace;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+use crate::db::deadlines::extend;
 
 /// Keys remembered at the most, verified and refused ones together.
 const REMEMBERED: usize = 20_000;
@@ -99,6 +102,8 @@ impl Grant {
     /// [`Code::TooManyStreams`] when all `limit` are taken.
     pub fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
         let permit = StreamPermit(Arc::clone(self));
+        // Whoever takes one waits for more than the database.
+        extend(Duration::from_secs(WAIT_SECONDS.into()));
         if self.streams.fetch_add(1, Ordering::AcqRel) >= limit {
             return Err(Refusal::new(
                 Code::TooManyStreams,

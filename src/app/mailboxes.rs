@@ -14,7 +14,9 @@ use entente_core::limits::NAME_BYTES;
 use entente_core::refusal::{Code, Refusal};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::rows::{Item, find, forget, held_by, holders, lock, moved, open_row, put, take_out};
+pub(crate) use self::rows::{
+    Item, find, forget, held_by, holders, lock, locked, moved, open_row, put, take_out,
+};
 use self::rows::{after, lock_rows, mark, next};
 use super::envelopes::{Kept, speaks_for};
 use super::{Caller, Ctx, Outcome, not_found};

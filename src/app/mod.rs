@@ -34,6 +34,7 @@ pub mod envelopes;
 pub mod escalations;
 pub mod events;
 pub mod exports;
+mod failure;
 pub mod failures;
 pub mod fanout;
 pub mod federation;
@@ -50,6 +51,7 @@ pub mod keys;
 pub mod leases;
 pub mod lines;
 pub mod mailboxes;
+mod many;
 pub mod memory;
 pub mod messages;
 pub mod moments;
@@ -93,6 +95,7 @@ pub mod visits;
 pub mod webhooks;
 pub mod workers;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -103,11 +106,14 @@ use entente_core::ids::{Chance, IntentId};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
+use crate::db::limits;
 use crate::feed::Feed;
 use crate::telemetry::Metrics;
 
+pub use crate::db::deadlines;
 pub use caller::{Caller, Grant, Grants, StreamPermit};
 pub use credentials::Provisioners;
+pub use failure::AppError;
 pub use heartbeats::Beats;
 pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
@@ -184,69 +190,6 @@ pub struct Ctx {
     pub envelope_keys: Arc<envelope_keys::Ring>,
 }
 
-/// Why a deed was not done.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    /// The law refused it.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The database cannot be reached, or the server is stopping. Nothing is known to have been done.
-    #[error("unavailable: {0}")]
-    Unavailable(String),
-    /// What it was judged by has changed before it was committed. Nothing was done; it is to be judged anew.
-    #[error("what this was judged by has just changed")]
-    Overtaken,
-    /// What is stored is not what the law can have stored.
-    #[error("inconsistent data: {0}")]
-    Inconsistent(String),
-    /// The database refused a statement: a defect.
-    #[error(transparent)]
-    Database(sqlx::Error),
-}
-
-impl From<sqlx::Error> for AppError {
-    fn from(error: sqlx::Error) -> Self {
-        match &error {
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
-            // Class 08: connection; 53: resources (too many connections, disk full); 57P: stopping or starting;
-            // 40: the transaction was rolled back and may be tried again; 25006: read-only while a standby takes over.
-            sqlx::Error::Database(e)
-                if e.code().is_some_and(|code| {
-                    code.starts_with("08")
-                        || code.starts_with("53")
-                        || code.starts_with("57P")
-                        || code.starts_with("40")
-                        || code == "25006"
-                }) =>
-            {
-                Self::Unavailable(error.to_string())
-            }
-            // A name in a path or a query that has a NUL: nothing that is stored can be called that.
-            sqlx::Error::Database(e) if e.code().is_some_and(|code| code == "22021") => {
-                Self::Refused(Refusal::new(
-                    Code::NulCharacter,
-                    "The request has a NUL character, which cannot be stored and is in no name. Remove it.",
-                ))
-            }
-            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
-                Self::Inconsistent(error.to_string())
-            }
-            _ => Self::Database(error),
-        }
-    }
-}
-
-impl From<serde_json::Error> for AppError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Inconsistent(error.to_string())
-    }
-}
-
 /// A stored word that the law does not know.
 pub(crate) fn unknown(what: &str, word: &str) -> AppError {
     AppError::Inconsistent(format!("stored {what} `{word}` is none"))
@@ -270,15 +213,18 @@ impl Ctx {
     /// # Errors
     /// It is not.
     pub async fn ping(&self) -> Outcome<()> {
+        // The connection first: how long one had to be waited for says nothing about the time.
+        let mut conn = self.pool.acquire().await?;
         let began = Instant::now();
         let theirs = sqlx::query_scalar!(
             r#"-- ping
          SELECT clock_timestamp() AS "now!""#
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&mut *conn)
         .await?;
+        let took = began.elapsed();
         // It looked at its clock about half-way.
-        self.clock.set_by(theirs + began.elapsed() / 2);
+        self.clock.set_by(theirs + took / 2, took);
         Ok(())
     }
 
@@ -314,22 +260,50 @@ impl Ctx {
     /// # Errors
     /// As [`Self::begin`].
     pub(crate) async fn snapshot(&self) -> Outcome<Tx> {
-        Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
+        deadlines::extend(limits::LONG_READ);
+        Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_long_read())).await?)
     }
 
     /// Begins a transaction that holds these locks.
-    pub(crate) async fn begin_locked(&self, mut locks: Vec<i64>) -> Outcome<Tx> {
+    pub(crate) async fn begin_locked(&self, locks: Vec<i64>) -> Outcome<Tx> {
+        self.begin_waiting(locks, None).await
+    }
+
+    /// As [`Self::begin_locked`], waiting so long for each lock; else as long as the connection does.
+    pub(crate) async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
         locks.sort_unstable();
         locks.dedup();
-        let list: Vec<String> = locks.iter().map(i64::to_string).collect();
-        // One round trip for both. The locks are numbers; nothing a client wrote gets into this text. The rows of an
-        // array come in its order, so the locks are taken in theirs.
-        let statement = format!(
-            "BEGIN; SELECT count(pg_advisory_xact_lock(k)::text) FROM unnest('{{{}}}'::bigint[]) AS k",
-            list.join(",")
-        );
+        let statement = limits::begin_with_locks(&locks, patience);
         Ok(self.pool.begin_with(AssertSqlSafe(statement)).await?)
     }
+
+    /// Begins a transaction that waits for nobody: what somebody else has locked, it fails of.
+    pub(crate) async fn begin_at_once(&self) -> Outcome<Tx> {
+        Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_at_once())).await?)
+    }
+
+    /// Begins a transaction that holds a lock while something is done beside it, on other connections.
+    pub(crate) async fn begin_guard(&self) -> Outcome<Tx> {
+        Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_guard())).await?)
+    }
+}
+
+/// Those of these advisory locks that were free, and are held now; nobody is waited for.
+///
+/// # Errors
+/// The database.
+pub(crate) async fn try_locks(conn: &mut PgConnection, locks: &[i64]) -> Outcome<HashSet<i64>> {
+    let mut locks = locks.to_vec();
+    locks.sort_unstable();
+    locks.dedup();
+    let held = sqlx::query_scalar!(
+        r#"-- try_locks
+         SELECT k AS "k!" FROM UNNEST($1::bigint[]) AS k WHERE pg_try_advisory_xact_lock(k)"#,
+        &locks
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(held.into_iter().collect())
 }
 
 /// The database's version as PostgreSQL counts it: 150018 is 15.18.
@@ -356,11 +330,6 @@ pub(crate) fn lock_key(intent: IntentId) -> i64 {
 /// Does work that takes a core for a while where nobody else waits for that.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
-}
-
-/// Whether a transaction lost to another one and can be tried again at once, unlike when the database is away.
-pub(crate) fn is_rolled_back(why: &str) -> bool {
-    why.contains("deadlock detected")
 }
 
 /// What a missing row means to the caller.

@@ -4,10 +4,13 @@
 //! What is woken reads for itself. A lost wake-up costs a moment, because every server also looks around by itself
 //! (`streams::look_around`, `keys::refresh`).
 
+use std::time::Duration;
+
 use entente_core::clock::Timestamp;
 use entente_core::ids::NodeId;
 
 use super::{Ctx, Outcome};
+use crate::db::deadlines::within;
 use crate::feed::Touch;
 
 /// The PostgreSQL channel that servers wake each other on.
@@ -15,6 +18,12 @@ pub const TOPIC: &str = "entente";
 
 /// Seconds without a sign after which a server is taken to be gone.
 const GONE_AFTER_SECONDS: f64 = 10.0;
+
+/// Seconds that the row of a server stays which writes it no more.
+const PROBES_KEPT_SECONDS: f64 = 3_600.0;
+
+/// How long a writer may take to see whether it can write.
+const PROBE: Duration = Duration::from_millis(1_500);
 
 /// Bytes of a notification's text; PostgreSQL takes fewer than 8,000.
 const PAYLOAD_BYTES: usize = 7_900;
@@ -46,6 +55,45 @@ pub async fn sign(ctx: &Ctx, node: NodeId, started_at: Timestamp) -> Outcome<boo
         wake(ctx, node, []).await?;
     }
     Ok(row.peers)
+}
+
+/// Writes something that means nothing, to see whether this server can: always the same row, so that it takes no room. Rows of
+/// servers that have written none for long are removed on the way.
+///
+/// # Errors
+/// It cannot.
+pub(crate) async fn probe(ctx: &Ctx, node: NodeId) -> Outcome<()> {
+    let written = async {
+        sqlx::query!(
+            "-- nodes::probe
+             WITH gone AS (
+                 DELETE FROM node_probes
+                 WHERE written_at < $2::timestamptz - make_interval(secs => $3::double precision) AND node_id <> $1)
+             INSERT INTO node_probes (node_id, written_at) VALUES ($1, $2)
+             ON CONFLICT (node_id) DO UPDATE SET count = node_probes.count + 1, written_at = excluded.written_at",
+            node.uuid(),
+            ctx.now(),
+            PROBES_KEPT_SECONDS
+        )
+        .execute(&ctx.pool)
+        .await
+    };
+    within(PROBE, written).await??;
+    Ok(())
+}
+
+/// Reads something.
+///
+/// # Errors
+/// It cannot.
+pub async fn look(ctx: &Ctx) -> Outcome<()> {
+    sqlx::query_scalar!(
+        r#"-- nodes::look
+         SELECT EXISTS (SELECT 1 FROM intents) AS "any!""#
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    Ok(())
 }
 
 /// Says that this server is going.

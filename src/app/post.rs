@@ -5,9 +5,9 @@
 mod batch;
 mod desk;
 mod links;
+mod posting;
 mod push;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -18,15 +18,18 @@ use entente_core::envelopes::quotas::Rates;
 use entente_core::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_core::envelopes::window::Window;
 use entente_core::envelopes::{Envelope, Priority, Warning, hash, read};
+use entente_core::ids::NodeId;
 use entente_core::refusal::Refusal;
 
 pub(crate) use self::batch::{put, put_beside};
 pub(crate) use self::links::passage;
+pub(crate) use self::posting::Known;
+use self::posting::Posting;
 pub(crate) use self::push::push;
 use super::envelopes::note;
 use super::refutations::Refutation;
-use super::{AppError, Ctx, Outcome, buses, is_rolled_back};
-use crate::db::commit::{Deed, GroupCommit};
+use super::{Ctx, Outcome};
+use crate::db::commit::GroupCommit;
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
@@ -196,130 +199,6 @@ impl Parcel {
     }
 }
 
-/// What a writer remembers: the mailboxes that are there. None ever goes away.
-pub(crate) type Known = HashSet<String>;
-
-/// Mailboxes that a writer remembers at the most.
-const REMEMBERED: usize = 100_000;
-
-struct Posting {
-    ctx: Ctx,
-}
-
-impl Deed for Posting {
-    // An envelope, and what stands or falls with it: whoever takes the one takes the others in the same transaction.
-    type Command = Vec<Parcel>;
-    type Answer = Outcome<Receipt>;
-    type Memory = Known;
-
-    async fn apply(&self, known: &mut Known, bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
-        if known.len() > REMEMBERED {
-            known.clear();
-        }
-        let fans = match fans(&self.ctx, &bundles).await {
-            Ok(fans) => fans,
-            // Nothing was begun.
-            Err(failure) => {
-                return bundles.iter().map(|_| Err(AppError::Unavailable(failure.to_string()))).collect();
-            }
-        };
-        let (mut answers, mut rest) = (Vec::with_capacity(bundles.len()), bundles.as_slice());
-        while !rest.is_empty() {
-            let (some, later) = rest.split_at(stretch(rest, &fans));
-            answers.extend(self.some(known, some).await);
-            rest = later;
-        }
-        answers
-    }
-}
-
-impl Posting {
-    /// Takes in so many as one transaction may deliver.
-    async fn some(&self, known: &mut Known, bundles: &[Vec<Parcel>]) -> Vec<Outcome<Receipt>> {
-        let sizes: Vec<usize> = bundles.iter().map(Vec::len).collect();
-        let parcels: Vec<&Parcel> = bundles.iter().flatten().collect();
-        match commit(&self.ctx, known, &parcels).await {
-            Ok(answers) => firsts(answers, &sizes),
-            // Nobody knows what was done, or nothing can be: trying each again would tell those whose envelope was taken in
-            // that it had been there before.
-            Err(AppError::Unavailable(why)) if bundles.len() == 1 || !is_rolled_back(&why) => {
-                bundles.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
-            }
-            Err(failure) => {
-                // More than the law foresaw, or an id that another server has just taken in. Each alone: the guilty one
-                // fails, the others do not.
-                tracing::debug!(error = %failure, batch = parcels.len(), "a batch of envelopes is done one by one");
-                let mut answers = Vec::with_capacity(bundles.len());
-                for bundle in bundles {
-                    let alone = commit(&self.ctx, known, &bundle.iter().collect::<Vec<_>>()).await;
-                    answers.push(
-                        alone.and_then(|answers| answers.into_iter().next().unwrap_or_else(|| Err(lost()))),
-                    );
-                }
-                answers
-            }
-        }
-    }
-}
-
-/// Into how many mailboxes one transaction delivers, unless one envelope alone goes into more: it holds all of them.
-const DELIVERIES: usize = 2_000;
-
-/// How many listen to each channel that is written to.
-async fn fans(ctx: &Ctx, bundles: &[Vec<Parcel>]) -> Outcome<HashMap<String, usize>> {
-    let all = bundles.iter().flatten().filter(|parcel| parcel.envelope.is_broadcast());
-    let buses: BTreeSet<&str> = all.map(|parcel| parcel.envelope.recipient.as_str()).collect();
-    if buses.is_empty() {
-        return Ok(HashMap::new());
-    }
-    buses::sizes(&mut *ctx.pool.acquire().await?, &buses.into_iter().collect::<Vec<_>>()).await
-}
-
-/// How many of these bundles make a transaction: one at least.
-fn stretch(bundles: &[Vec<Parcel>], fans: &HashMap<String, usize>) -> usize {
-    let mut deliveries = 0;
-    let fits = |bundle: &&Vec<Parcel>| {
-        let fan = |parcel: &Parcel| fans.get(&parcel.envelope.recipient).copied().unwrap_or(1);
-        deliveries += bundle.iter().map(fan).sum::<usize>();
-        deliveries <= DELIVERIES
-    };
-    bundles.iter().take_while(fits).count().max(1)
-}
-
-/// The answer to the first of each bundle.
-fn firsts(answers: Vec<Outcome<Receipt>>, sizes: &[usize]) -> Vec<Outcome<Receipt>> {
-    let mut answers = answers.into_iter();
-    let first = |size: &usize| {
-        let mut own: Vec<_> = answers.by_ref().take(*size).collect();
-        if own.is_empty() { Err(lost()) } else { own.swap_remove(0) }
-    };
-    sizes.iter().map(first).collect()
-}
-
-fn lost() -> AppError {
-    AppError::Inconsistent("an envelope got no answer".to_owned())
-}
-
-async fn commit(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Vec<Outcome<Receipt>>> {
-    let put = match write(ctx, known, parcels).await {
-        Ok(put) => put,
-        Err(failure) => {
-            // It may have opened mailboxes that were rolled back with it.
-            known.clear();
-            return Err(failure);
-        }
-    };
-    put.announce(ctx);
-    Ok(put.answers)
-}
-
-async fn write(ctx: &Ctx, known: &mut Known, parcels: &[&Parcel]) -> Outcome<Put> {
-    let mut tx = ctx.pool.begin().await?;
-    let put = put(ctx, &mut tx, known, parcels, ctx.now()).await?;
-    tx.commit().await?;
-    Ok(put)
-}
-
 /// What came of a batch.
 pub(crate) struct Put {
     /// An answer for each parcel.
@@ -353,8 +232,16 @@ pub struct Post(GroupCommit<Posting>);
 impl Post {
     /// Starts the writers, which work with this context.
     #[must_use]
-    pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
-        Self(GroupCommit::start(Posting { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
+    pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
+        Self(GroupCommit::start(Posting::new(ctx, node), writers, tasks, &ctx.metrics))
+    }
+
+    /// Has every writer write something, within `limit`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn probe(&self, limit: Duration) -> Result<(), String> {
+        self.0.probe(limit).await
     }
 
     /// Has envelopes kept and delivered, each with what stands or falls with it; resolves after they are committed, with
@@ -365,11 +252,15 @@ impl Post {
             parcel.envelope.members.clear();
         }
         // Those to one recipient meet in one queue, so that writers rarely wait for each other.
-        let shard = bundles.iter().flatten().next().map_or(0, |parcel| shard(&parcel.envelope.recipient));
+        let shard = bundles.first().map_or(0, |bundle| shard_of(bundle));
         let answers = self.0.submit(shard, bundles).await;
-        let stopped = |stopped: crate::db::commit::Stopped| AppError::Unavailable(stopped.to_string());
-        answers.into_iter().map(|answer| answer.map_err(stopped)?).collect()
+        answers.into_iter().map(|answer| answer?).collect()
     }
+}
+
+/// Where an envelope meets others to its recipient.
+fn shard_of(bundle: &[Parcel]) -> u64 {
+    bundle.first().map_or(0, |parcel| shard(&parcel.envelope.recipient))
 }
 
 fn shard(recipient: &str) -> u64 {

@@ -63,7 +63,7 @@ pub(super) struct Desk {
 pub(super) fn refusal(failure: AppError) -> Refusal {
     match failure {
         AppError::Refused(refusal) => refusal,
-        AppError::Unavailable(_) | AppError::Overtaken => {
+        AppError::Unavailable(_) | AppError::RolledBack { .. } | AppError::Overtaken => {
             Refusal::new(Code::Unavailable, "The database cannot be reached, or the server stops. Try again.")
         }
         AppError::Inconsistent(_) | AppError::Database(_) => {

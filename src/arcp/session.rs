@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::asking::{Desk, Done};
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::app::Outcome;
+use crate::app::deadlines::within;
 use crate::app::sessions::{self, Batch};
 use crate::feed::Listener;
 use crate::http::Doors;
@@ -129,6 +130,10 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
     Box::pin(talk.leave()).await;
 }
 
+/// How long something may take that a session has begun, a job's credentials included. Longer, and the database does not answer
+/// any more: the session breaks, and may be taken up again.
+const WORK: Duration = Duration::from_mins(2);
+
 /// Work in a task of its own, from the moment that it is waited for: it may hold locks of the database, and goes on also while
 /// a client that reads slowly, or the session's end, is waited for instead.
 fn begun<T: Send + 'static>(tasks: &Tasks, work: impl Future<Output = T> + Send + 'static) -> Pending<T> {
@@ -136,7 +141,9 @@ fn begun<T: Send + 'static>(tasks: &Tasks, work: impl Future<Output = T> + Send 
     Box::pin(async move {
         let (done, told) = oneshot::channel();
         tasks.spawn("session work", async move {
-            let _nobody_waits = done.send(work.await);
+            if let Ok(worked) = within(WORK, work).await {
+                let _nobody_waits = done.send(worked);
+            }
         });
         // It broke, or the server has given it up, and the session with it.
         told.await.unwrap_or_else(|gone| std::panic::resume_unwind(Box::new(gone)))

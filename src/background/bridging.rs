@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{every, note, tick};
+use super::{TURN, every, note, tick, timely};
 use crate::app::jobs::Works;
 use crate::app::sends::Sends;
 use crate::app::{Ctx, Outcome, bridges};
@@ -40,7 +40,7 @@ impl Bridging {
         let mut beat = 0_u64;
         while tick(&mut ticks, &stopping).await.is_some() {
             loop {
-                match self.step().await {
+                match timely(TURN, self.step()).await {
                     Ok(0) => break,
                     Ok(_more) if stopping.is_cancelled() => return,
                     Ok(_more) => {}

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::egress::{Egress, Heard, Unheard};
 use crate::app::invocations::{self, Begun, Made, Order, Started, busy};
-use crate::app::{AppError, Ctx, Outcome};
+use crate::app::{Ctx, Outcome};
 use crate::shutdown::Tasks;
 use tokens::Tokens;
 
@@ -109,7 +109,7 @@ impl Calling {
         let mut left = WRITES;
         loop {
             match invocations::finish(&self.ctx, started.id, made).await {
-                Err(AppError::Unavailable(why)) if left > 0 => {
+                Err(why) if why.is_passing() && left > 0 => {
                     left -= 1;
                     tracing::warn!(invocation.id = %started.id, error = %why, "what came of a call waits to be written down");
                     tokio::time::sleep(AGAIN).await;

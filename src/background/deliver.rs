@@ -14,7 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::egress::{Egress, Silence};
-use super::{every, note};
+use super::{TURN, every, note, timely};
 use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Shift};
 use crate::app::{Ctx, Outcome, endpoints};
 use crate::shutdown::Tasks;
@@ -73,7 +73,7 @@ impl Courier {
             if free == 0 {
                 continue;
             }
-            match deliveries::claim(&self.ctx, self.node, free).await {
+            match timely(TURN, deliveries::claim(&self.ctx, self.node, free)).await {
                 Ok(claimed) => {
                     for shift in claimed {
                         let (courier, hand) = (Arc::clone(&self), Arc::clone(&hands).try_acquire_owned());
@@ -115,7 +115,7 @@ impl Courier {
         if let Err(failure) = &done {
             note("webhook deliveries", failure);
         }
-        if let Err(failure) = deliveries::end(&self.ctx, &shift, done.is_err()).await {
+        if let Err(failure) = timely(TURN, deliveries::end(&self.ctx, &shift, done.is_err())).await {
             note("webhook shifts", &failure);
         }
     }
@@ -123,7 +123,8 @@ impl Courier {
     async fn send_due(&self, shift: &Shift) -> Outcome<()> {
         let began = Instant::now();
         while began.elapsed() < SHIFT && !self.draining.is_cancelled() {
-            let Some(batch) = deliveries::load(&self.ctx, shift).await? else { return Ok(()) };
+            let loaded = timely(TURN, deliveries::load(&self.ctx, shift)).await?;
+            let Some(batch) = loaded else { return Ok(()) };
             let url = batch.url.clone();
             match self.send(shift, batch).await? {
                 Next::Continue => {}
@@ -149,14 +150,19 @@ impl Courier {
             let failed = attempted.failure.is_some();
             made.push(attempted);
             if failed || made.len() >= TOGETHER || since.elapsed() > UNWRITTEN {
-                let next = deliveries::record(&self.ctx, shift, &std::mem::take(&mut made)).await?;
+                let next =
+                    timely(TURN, deliveries::record(&self.ctx, shift, &std::mem::take(&mut made))).await?;
                 if next != Next::Continue {
                     return Ok(next);
                 }
                 since = Instant::now();
             }
         }
-        if made.is_empty() { Ok(Next::Continue) } else { deliveries::record(&self.ctx, shift, &made).await }
+        if made.is_empty() {
+            Ok(Next::Continue)
+        } else {
+            timely(TURN, deliveries::record(&self.ctx, shift, &made)).await
+        }
     }
 
     fn headers(&self, one: &Due, signature: String, at: Timestamp) -> Vec<(&'static str, String)> {

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::egress::{Egress, Silence};
-use super::{every, note};
+use super::{TURN, every, note, timely};
 use crate::app::federation::{self, Answered, Due};
 use crate::app::{Ctx, Outcome};
 use crate::shutdown::Tasks;
@@ -106,7 +106,7 @@ impl Carrier {
         if free.is_empty() {
             return Ok(Vec::new());
         }
-        let due = federation::claim(&self.ctx, &free).await?;
+        let due = timely(TURN, federation::claim(&self.ctx, &free)).await?;
         due.iter().for_each(|one| {
             self.hand(one.peer(), 1);
         });
@@ -131,7 +131,7 @@ impl Carrier {
                 retry_after: None,
             },
         };
-        federation::record(&self.ctx, &due, &answered).await
+        timely(TURN, federation::record(&self.ctx, &due, &answered)).await
     }
 
     async fn send(&self, url: &str, body: String) -> Answered {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{every, note, tick};
+use super::{FEED_TURN, every, note, tick, timely};
 use crate::app::{Ctx, jobs, keys, streams};
 use crate::shutdown::Tasks;
 
@@ -22,7 +22,7 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
     tasks.spawn("feed fill", async move {
         while let Some(stale) = stop.run_until_cancelled(task.feed.stale()).await {
             for intent in stale {
-                if let Err(failure) = streams::fill(&task, intent).await {
+                if let Err(failure) = timely(FEED_TURN, streams::fill(&task, intent)).await {
                     note("feed fill", &failure);
                 }
             }
@@ -36,7 +36,7 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
                 return;
             }
             loop {
-                match streams::tail(&task).await {
+                match timely(FEED_TURN, streams::tail(&task)).await {
                     Ok(true) => tokio::time::sleep(TAIL_REST).await,
                     Ok(false) => break,
                     Err(failure) => {
@@ -51,13 +51,13 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
     tasks.spawn("feed look-around", async move {
         let mut ticks = every(LOOK_AROUND);
         while tick(&mut ticks, &stop).await.is_some() {
-            if let Err(failure) = streams::look_around(&task).await {
+            if let Err(failure) = timely(FEED_TURN, streams::look_around(&task)).await {
                 note("feed look-around", &failure);
             }
-            if let Err(failure) = jobs::look_around(&task).await {
+            if let Err(failure) = timely(FEED_TURN, jobs::look_around(&task)).await {
                 note("jobs look-around", &failure);
             }
-            if let Err(failure) = keys::refresh(&task).await {
+            if let Err(failure) = timely(FEED_TURN, keys::refresh(&task)).await {
                 note("keys refresh", &failure);
             }
         }

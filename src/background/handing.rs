@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::note;
+use super::{TURN, note, timely};
 use crate::app::{Ctx, Outcome, fanout, replays};
 use crate::shutdown::Tasks;
 
@@ -31,7 +31,7 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
 
 /// Hands out all there is.
 async fn all(ctx: &Ctx) -> Outcome<()> {
-    while round(ctx).await? {
+    while timely(TURN, round(ctx)).await? {
         sleep(REST).await;
     }
     Ok(())

@@ -15,7 +15,6 @@ pub mod revoke;
 pub mod sweeps;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use entente_core::ids::NodeId;
@@ -24,20 +23,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::deliver::Courier;
 use self::federate::Carrier;
-use crate::app::{AppError, Ctx};
+use crate::app::{AppError, Ctx, Outcome};
+use crate::db::deadlines::within;
 use crate::shutdown::Tasks;
 
 /// How often the database is asked whether it is there.
 const PULSE: Duration = Duration::from_millis(500);
 
+/// How long an answer may take until the database counts as gone.
+const PULSE_LIMIT: Duration = Duration::from_secs(2);
+
 /// Starts everything that runs in the background.
-pub fn start(
-    ctx: &Ctx,
-    node: NodeId,
-    (courier, carrier): (&Arc<Courier>, &Arc<Carrier>),
-    database_up: &Arc<AtomicBool>,
-    tasks: &Tasks,
-) {
+pub fn start(ctx: &Ctx, node: NodeId, (courier, carrier): (&Arc<Courier>, &Arc<Carrier>), tasks: &Tasks) {
     feeding::start(ctx, tasks);
     handing::start(&courier.ctx, tasks);
     tasks.spawn("webhook deliveries", Arc::clone(courier).drive(tasks.clone()));
@@ -51,8 +48,8 @@ pub fn start(
         // One that is given up in the middle has done nothing, and is done by whoever sweeps next.
         let _given_up = stop.run_until_cancelled(sweeps::drive(&task, true, &stop)).await;
     });
-    let (task, stop, up) = (ctx.clone(), tasks.stopping().clone(), Arc::clone(database_up));
-    tasks.spawn("pulse", async move { pulse(&task, &up, &stop).await });
+    let (task, stop) = (ctx.clone(), tasks.stopping().clone());
+    tasks.spawn("pulse", async move { pulse(&task, &stop).await });
 }
 
 /// Ticks until the server stops; `None` then.
@@ -67,21 +64,35 @@ fn every(period: Duration) -> tokio::time::Interval {
     ticks
 }
 
+/// How long something may take that is read or written in the background. It is longer than PostgreSQL lets a statement take, so that it
+/// ends what PostgreSQL does not answer, and nothing else.
+const TURN: Duration = Duration::from_secs(90);
+
+/// The same of what streams wait for.
+const FEED_TURN: Duration = Duration::from_secs(20);
+
+/// Does something with the database, for so long at the most.
+async fn timely<T>(limit: Duration, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    // Boxed: whoever waits is then no larger than before.
+    within(limit, Box::pin(work)).await?
+}
+
 /// A failure in the background: expected while the database is away (the pulse says so), else a defect.
 fn note(what: &str, failure: &AppError) {
-    if matches!(failure, AppError::Unavailable(_)) {
+    if failure.is_passing() {
         tracing::debug!(task = what, error = %failure, "waiting for the database");
     } else {
         tracing::error!(task = what, error = %failure, "a background task failed");
     }
 }
 
-/// Watches whether the database is there, for `/readyz` and the log.
-async fn pulse(ctx: &Ctx, up: &AtomicBool, stopping: &CancellationToken) {
+/// Watches whether the database is there, for the log, and what time it is there.
+async fn pulse(ctx: &Ctx, stopping: &CancellationToken) {
     let mut ticks = every(PULSE);
+    let mut up = true;
     while tick(&mut ticks, stopping).await.is_some() {
-        let alive = ctx.ping().await;
-        let was = up.swap(alive.is_ok(), Ordering::AcqRel);
+        let alive = within(PULSE_LIMIT, ctx.ping()).await.unwrap_or_else(|late| Err(late.into()));
+        let was = std::mem::replace(&mut up, alive.is_ok());
         ctx.metrics.database_up.set(i64::from(alive.is_ok()));
         match (was, alive) {
             (true, Err(failure)) => {

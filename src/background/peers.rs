@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use entente_core::ids::{IntentId, NodeId};
 use sqlx::postgres::PgListener;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{every, note, tick};
+use super::{FEED_TURN, every, note, tick, timely};
 use crate::app::nodes::{self, TOPIC, leave, read, sign};
 use crate::app::{AppError, Ctx, keys};
+use crate::db::deadlines::within;
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
@@ -21,6 +22,12 @@ const COALESCE: Duration = Duration::from_millis(5);
 
 /// How long to wait before listening again after the connection was lost.
 const RELISTEN: Duration = Duration::from_millis(500);
+
+/// How long nothing may be heard from the others until it is looked whether the connection still carries anything.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How long the answer may take then.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Starts the tasks that know of other servers.
 pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
@@ -40,7 +47,7 @@ pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
         while let Some(mut touched) = stop.run_until_cancelled(task.feed.touched()).await {
             sleep(COALESCE).await;
             touched.extend(task.feed.take_touched());
-            if let Err(failure) = nodes::wake(&task, node, touched).await {
+            if let Err(failure) = timely(FEED_TURN, nodes::wake(&task, node, touched)).await {
                 note("peers wake", &failure);
             }
         }
@@ -57,7 +64,7 @@ pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
 }
 
 async fn see(ctx: &Ctx, node: NodeId, started_at: entente_core::clock::Timestamp) {
-    match sign(ctx, node, started_at).await {
+    match timely(FEED_TURN, sign(ctx, node, started_at)).await {
         Ok(peers) => ctx.feed.set_peers(peers),
         Err(failure) => note("peers sign", &failure),
     }
@@ -69,7 +76,12 @@ async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result
     listener.listen(TOPIC).await?;
     everything(ctx).await?;
     while !stopping.is_cancelled() {
-        match listener.try_recv().await? {
+        let Ok(heard) = timeout(SILENCE, listener.try_recv()).await else {
+            // Nothing was said for a while, or nothing comes through any more.
+            within(ANSWER, sqlx::raw_sql("SELECT 1").execute(&mut listener)).await??;
+            continue;
+        };
+        match heard? {
             // The connection was lost and made anew: anything may have happened in between.
             None => everything(ctx).await?,
             Some(notification) => match read(notification.payload()) {

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
-use super::{every, note};
+use super::{TURN, every, note, timely};
 use crate::app::credentials::{self, Due, Trouble};
 use crate::app::{Ctx, Outcome};
 use crate::shutdown::Tasks;
@@ -34,7 +34,7 @@ pub async fn drive(ctx: Ctx, tasks: Tasks) {
         if free == 0 {
             continue;
         }
-        match credentials::claim(&ctx, free).await {
+        match timely(TURN, credentials::claim(&ctx, free)).await {
             Ok(due) => {
                 for one in due {
                     let (ctx, hand) = (ctx.clone(), Arc::clone(&hands).try_acquire_owned());

@@ -14,6 +14,7 @@ use entente_core::refusal::{Code, FieldError, Refusal};
 use serde::de::DeserializeOwned;
 
 use super::error::Problem;
+use crate::app::deadlines::reading;
 
 /// A JSON body, parsed, with the bytes it came in.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
         Box::pin(async move {
-            let bytes = bytes.await.map_err(|e| unreadable(&e))?;
+            let bytes = all(bytes).await?;
             let value = parse(&bytes)?;
             Ok(Self { value, bytes })
         })
@@ -91,7 +92,7 @@ impl FromRequest for Raw {
 
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
-        Box::pin(async move { bytes.await.map(Self).map_err(|e| unreadable(&e)) })
+        Box::pin(async move { all(bytes).await.map(Self) })
     }
 }
 
@@ -106,11 +107,17 @@ impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
         Box::pin(async move {
-            let bytes = bytes.await.map_err(|e| unreadable(&e))?;
+            let bytes = all(bytes).await?;
             let value = if bytes.trim_ascii().is_empty() { T::default() } else { parse(&bytes)? };
             Ok(Self(Body { value, bytes }))
         })
     }
+}
+
+/// A body's bytes, once all are in; until then no request is late.
+async fn all(bytes: impl Future<Output = Result<Bytes, actix_web::Error>>) -> Result<Bytes, Problem> {
+    let _reading = reading();
+    bytes.await.map_err(|e| unreadable(&e))
 }
 
 fn unreadable(error: &actix_web::Error) -> Problem {

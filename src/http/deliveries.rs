@@ -17,6 +17,7 @@ use super::caller::Asker;
 use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, json, ok};
+use crate::app::deadlines::extend;
 use crate::app::deliveries::{self, Attempt, Delivery, Filter};
 use crate::app::replays;
 
@@ -128,6 +129,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 async fn ping(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let endpoint: EndpointId = id("subscription", &path)?;
     let wait = Duration::from_secs(query.number("wait", 0, 0, WAIT_SECONDS)?.into());
+    extend(wait);
     let webhook_id = deliveries::ping(&doors.ctx, &asker.caller, endpoint).await?;
     let delivery = deliveries::wait(&doors.ctx, endpoint, &webhook_id, wait).await?;
     let tried = !delivery.attempts.is_empty();

@@ -60,6 +60,12 @@ impl From<AppError> for Problem {
                 );
                 Self { retry_after: Some(UNAVAILABLE_RETRY_SECONDS), ..refusal.into() }
             }
+            AppError::RolledBack { state, why } => {
+                tracing::warn!(state, error = %why, "a request was rolled back");
+                let message = "Somebody else holds what this is about, or the database took too long. Nothing was done. Try \
+                               again shortly.";
+                Self { retry_after: Some(1), ..Refusal::new(Code::Unavailable, message).into() }
+            }
             AppError::Overtaken => {
                 let message =
                     "The rules for this are changing right now, and nothing was done. Send it again.";

@@ -19,6 +19,8 @@ use futures_util::FutureExt as _;
 use super::caller::RateNote;
 use super::error::{Family, Problem};
 use super::{Connection, Doors};
+use crate::app::AppError;
+use crate::app::deadlines;
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
 
@@ -62,11 +64,12 @@ pub async fn pass(
     }
     let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
     let span = doors.as_ref().and_then(|doors| trace(&request, doors));
-    let caught = AssertUnwindSafe(next.call(request)).catch_unwind().await;
+    let caught = deadlines::request(AssertUnwindSafe(next.call(request)).catch_unwind()).await;
     let mut response = match caught {
-        Ok(passed) => passed?.map_into_boxed_body(),
+        Ok(Ok(passed)) => passed?.map_into_boxed_body(),
         // The panic hook has written down where.
-        Err(_panic) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
+        Ok(Err(_panic)) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
+        Err(late) => return Err(Problem::from(AppError::from(late)).of_request(id).into()),
     };
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
     // Known once the caller is; until then nothing with a time in it is said.

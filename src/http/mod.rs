@@ -83,7 +83,6 @@ mod wire;
 mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
@@ -97,6 +96,7 @@ use utoipa_actix_web::{AppExt as _, scope};
 
 pub(crate) use self::caller::{admit, doors};
 pub use self::connections::{Connection, Connections};
+pub use self::health::Checkup;
 pub use self::streams::Pace;
 use crate::app::Ctx;
 use crate::app::invocations::Desk;
@@ -146,8 +146,8 @@ pub struct Doors {
     pub draining: CancellationToken,
     /// Where conversations run that outlive their request.
     pub tasks: Tasks,
-    /// Whether the database answered when it was last asked.
-    pub database_up: Arc<AtomicBool>,
+    /// Whether the server could read and write when that was last asked.
+    pub checkup: Checkup,
     /// Who is connected.
     pub connections: Arc<Connections>,
     /// Where requests are measured for a collector, if there is one.
@@ -164,13 +164,6 @@ pub struct Doors {
     pub document: Arc<openapi::Document>,
     /// Where this server stands for those outside.
     pub site: Site,
-}
-
-impl Doors {
-    /// Whether the server should be sent requests.
-    pub fn ready(&self) -> bool {
-        self.database_up.load(Ordering::Acquire) && !self.draining.is_cancelled()
-    }
 }
 
 /// The routes under `/api/v1` and `/v1`.

@@ -286,7 +286,7 @@ async fn what_was_asked_before_the_end_is_done_and_answered_before_it() {
     for end in ["session.close", "session.bye", ""] {
         let mut socket = Socket::open(&world, key).await;
         // The database makes them wait, so that all is heard before anything is answered.
-        let mut held = world.ctx().pool.begin().await.unwrap();
+        let mut held = world.hold().await;
         sqlx::query("LOCK TABLE jobs IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
         for _ in 0..3 {
             socket.say("job.submit", json!({ "agent": "echo" })).await;

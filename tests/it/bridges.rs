@@ -305,7 +305,7 @@ async fn a_refusal_locks_both_mailboxes_in_the_order_of_everybody() {
     let lock = |entity: &'static str| {
         sqlx::query("SELECT 1 FROM aee_mailboxes WHERE entity = $1 FOR UPDATE").bind(entity)
     };
-    let mut other = world.ctx().pool.begin().await.unwrap();
+    let mut other = world.hold().await;
     lock("agent.bob").execute(&mut *other).await.unwrap();
     let step = world.server.bridging.step();
     let then = async {

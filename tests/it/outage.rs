@@ -1,5 +1,8 @@
 //! When PostgreSQL is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
 
+mod frozen;
+mod locked;
+mod stalled;
 mod starting;
 mod stopping;
 

@@ -92,7 +92,7 @@ async fn a_replay_locks_in_the_order_of_a_shift() {
     world.hooks().await;
     replay(&ada, &made, begin).await;
     // What a shift does when it writes down what came of an attempt.
-    let mut shift = world.ctx().pool.begin().await.unwrap();
+    let mut shift = world.hold().await;
     sqlx::query("SELECT 1 FROM webhook_shifts FOR UPDATE").execute(&mut *shift).await.unwrap();
     let ctx = world.ctx().clone();
     let step = tokio::spawn(async move { replays::step(&ctx).await });

@@ -39,7 +39,7 @@ async fn one(ctx: &Ctx, works: &Works, sends: &Sends, name: String) -> Outcome<u
     let lock = sha256(format!("bridge\0{name}"));
     let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
     // A lock that is tried, and no row's: a locked row would hold back everybody's horizon meanwhile.
-    let mut guard = ctx.pool.begin().await?;
+    let mut guard = ctx.begin_guard().await?;
     if !rows::guard(&mut guard, lock).await? {
         return Ok(0);
     }

@@ -1,6 +1,8 @@
 //! The desk where calls of tools are handed in. They are made by tasks of the server's own: a client that hangs up, or the end
 //! of the thread that served it, leaves no call without what came of it.
 
+use std::time::Duration;
+
 use entente_core::idempotency::Idempotency;
 use entente_core::invocations::Invocation;
 use entente_core::refusal::{Code, Refusal};
@@ -8,9 +10,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Ask;
 use crate::app::{AppError, Caller, Outcome};
+use crate::db::deadlines::extend;
 
 /// Calls that may wait to be taken up; they are taken up at once, so that more would only be lost together.
 const WAITING: usize = 256;
+
+/// How long whoever waits for a call may wait for the service, at the most.
+const CALL: Duration = Duration::from_mins(5);
 
 /// A call that somebody waits for.
 pub struct Order {
@@ -43,6 +49,8 @@ impl Desk {
     /// # Errors
     /// As [`super::begin`]; there are too many calls under way, or the server is stopping.
     pub async fn invoke(&self, caller: Caller, ask: Ask, once: Option<Idempotency>) -> Outcome<Invocation> {
+        // The service that is called has its own time, once more with another token.
+        extend(CALL);
         let (told, hears) = oneshot::channel();
         let order = Order { caller, ask, once, told };
         if let Err(not_taken) = self.orders.try_send(order) {

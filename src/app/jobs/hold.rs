@@ -123,6 +123,11 @@ impl Hold {
         missing
     }
 
+    /// The jobs in hand that work for an intent, with it.
+    pub fn works_for(&self) -> impl Iterator<Item = (JobId, IntentId)> {
+        self.jobs.values().filter_map(|job| Some((job.id, job.intent_id?)))
+    }
+
     /// The time of whatever is done here.
     pub fn now(&self) -> Timestamp {
         self.now

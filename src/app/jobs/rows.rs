@@ -1,6 +1,6 @@
 //! Reading the rows of jobs: `jobs`, what was asked, and `job_clock`, where it stands. Writing them is `writes.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use entente_core::capabilities::Authority;
 use entente_core::clock::Timestamp;
@@ -148,6 +148,20 @@ pub(super) async fn lock(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<BTre
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(|row| Job::try_from(row).map(|job| (job.id, job))).collect()
+}
+
+/// Those of these jobs that somebody else has locked at this moment.
+pub(super) async fn locked(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<HashSet<JobId>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let locked = sqlx::query_scalar!(
+        r#"-- jobs::locked
+         WITH free AS (SELECT job_id FROM job_clock WHERE job_id = ANY($1) FOR UPDATE SKIP LOCKED)
+         SELECT job_id AS "job_id!" FROM job_clock WHERE job_id = ANY($1) AND job_id NOT IN (SELECT job_id FROM free)"#,
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(locked.into_iter().map(JobId::from).collect())
 }
 
 /// The intents that these jobs work for.

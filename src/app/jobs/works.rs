@@ -1,10 +1,11 @@
 //! Works: where jobs are handed in and their workers' reports, many in one commit (`db/commit.rs`). What is done with each is
 //! `submit.rs` and `reports.rs`; what a batch has in hand `hold.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use entente_core::budgets::Budget;
-use entente_core::ids::{IntentId, JobId};
+use entente_core::ids::{IntentId, JobId, NodeId};
 use entente_core::jobs::Job;
 use entente_core::refusal::{Code, Refusal};
 use sqlx::PgConnection;
@@ -17,8 +18,10 @@ use super::submit::{Submission, Submitted, accept};
 use super::writes::{self, Fresh};
 use super::{budgets, log};
 use crate::app::inventory::{self, Known};
-use crate::app::{AppError, Ctx, Outcome, Tx, credentials, is_rolled_back};
+use crate::app::many::{self, Many, Together};
+use crate::app::{AppError, Ctx, Outcome, Tx, credentials, lock_key, nodes, try_locks};
 use crate::db::commit::{Deed, GroupCommit};
+use crate::db::limits;
 use crate::feed::Touch;
 use crate::shutdown::Tasks;
 
@@ -42,6 +45,13 @@ type Answer = Outcome<Done>;
 
 struct Working {
     ctx: Ctx,
+    node: NodeId,
+}
+
+/// What is done together, waiting for locks or not.
+struct Batch<'a> {
+    ctx: &'a Ctx,
+    waits: bool,
 }
 
 impl Deed for Working {
@@ -49,25 +59,101 @@ impl Deed for Working {
     type Answer = Answer;
     type Memory = ();
 
-    async fn apply(&self, _memory: &mut (), commands: Vec<Command>) -> Vec<Answer> {
-        match batch(&self.ctx, &commands).await {
-            Ok(answers) => answers,
-            Err(AppError::Unavailable(why)) if commands.len() == 1 || !is_rolled_back(&why) => {
-                commands.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
-            }
-            Err(failure) => {
-                // More than the law foresaw, or a key that another server has just used. Each alone: the guilty one fails,
-                // the others do not.
-                tracing::debug!(error = %failure, batch = commands.len(), "a batch of jobs is done one by one");
-                let mut answers = Vec::with_capacity(commands.len());
-                for command in &commands {
-                    let alone = batch(&self.ctx, std::slice::from_ref(command)).await;
-                    answers.push(alone.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(lost()))));
-                }
-                answers
-            }
+    fn lane(command: &Command) -> u64 {
+        Batch::lane(command)
+    }
+
+    async fn apply(&self, _memory: &mut (), commands: Vec<Command>) -> Vec<Result<Answer, Command>> {
+        let mut batch = Batch { ctx: &self.ctx, waits: false };
+        let answers = many::all(&mut batch, &commands, &mut HashSet::new()).await;
+        commands.into_iter().zip(answers).map(|(command, answer)| answer.ok_or(command)).collect()
+    }
+
+    async fn wait(&self, commands: Vec<Command>) -> Vec<Answer> {
+        many::waiting(&mut Batch { ctx: &self.ctx, waits: true }, &commands).await
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        nodes::probe(&self.ctx, self.node).await.map_err(|failure| failure.to_string())
+    }
+}
+
+impl Many for Batch<'_> {
+    type Command = Command;
+    type Answer = Done;
+
+    /// What a job works for is known when it is handed in, and not when it is reported on; then it is the job itself.
+    fn lane(command: &Command) -> u64 {
+        match command {
+            Command::Submit(submission) => match submission.ask.intent_id {
+                Some(intent) => lock_key(intent).cast_unsigned(),
+                None => first_bytes(&submission.ask.fingerprint),
+            },
+            Command::Report(report) => report.job_id.uuid().as_u64_pair().1,
         }
     }
+
+    async fn together(&mut self, commands: &[&Command]) -> Outcome<Together<Answer>> {
+        let ctx = self.ctx;
+        let mut asked = look(ctx, commands).await?;
+        loop {
+            let mut tx = if self.waits {
+                let locks = asked.intents.iter().copied().map(lock_key).collect();
+                ctx.begin_waiting(locks, Some(limits::LOCK)).await?
+            } else {
+                let mut tx = ctx.begin_at_once().await?;
+                let locked = asked.take_locks(&mut tx, commands).await?;
+                if !locked.is_empty() {
+                    tx.rollback().await?;
+                    return Ok(Together::Locked(locked));
+                }
+                tx
+            };
+            let hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, ctx.now()).await?;
+            // Few jobs work for an intent, and only those that do say for which: then all begins anew, with its lock first.
+            let missing = hold.intents_missing();
+            if missing.is_empty() {
+                return apply(ctx, tx, hold, &asked, commands).await.map(Together::Done);
+            }
+            asked.works_for.extend(hold.works_for());
+            asked.intents.extend(missing);
+            asked.intents.sort_unstable();
+            tx.rollback().await?;
+        }
+    }
+
+    async fn locked(&mut self, commands: &[&Command]) -> Outcome<Vec<usize>> {
+        let jobs: BTreeSet<JobId> = commands.iter().filter_map(|command| command.job()).collect();
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut conn = self.ctx.pool.acquire().await?;
+        let locked = rows::locked(&mut conn, &jobs.into_iter().collect::<Vec<_>>()).await?;
+        let needs = |command: &&Command| command.job().is_some_and(|job| locked.contains(&job));
+        Ok((0..commands.len()).filter(|index| needs(&commands[*index])).collect())
+    }
+}
+
+impl Command {
+    /// The job that has to be locked for it.
+    fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Submit(submission) => submission.ask.parent_id,
+            Self::Report(report) => Some(report.job_id),
+        }
+    }
+
+    /// The intent that it names.
+    fn intent(&self) -> Option<IntentId> {
+        match self {
+            Self::Submit(submission) => submission.ask.intent_id,
+            Self::Report(_) => None,
+        }
+    }
+}
+
+fn first_bytes(digest: &[u8]) -> u64 {
+    digest.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
 fn lost() -> AppError {
@@ -80,47 +166,49 @@ struct Asked {
     /// Jobs that are reported on, and parents of new ones.
     jobs: Vec<JobId>,
     intents: Vec<IntentId>,
+    /// The intents that jobs work for, as far as that is known.
+    works_for: HashMap<JobId, IntentId>,
 }
 
-async fn look(ctx: &Ctx, commands: &[Command]) -> Outcome<Asked> {
-    let (mut names, mut jobs, mut intents) = (Vec::new(), Vec::new(), Vec::new());
+impl Asked {
+    /// Takes the locks of the intents that are free; answers with the commands that need one that is not.
+    async fn take_locks(&self, conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Vec<usize>> {
+        if self.intents.is_empty() {
+            return Ok(Vec::new());
+        }
+        let locks: Vec<i64> = self.intents.iter().copied().map(lock_key).collect();
+        let held = try_locks(conn, &locks).await?;
+        let locked = |intent: IntentId| !held.contains(&lock_key(intent));
+        let needs = |command: &&Command| {
+            let of_job = command.job().and_then(|job| self.works_for.get(&job).copied());
+            command.intent().is_some_and(locked) || of_job.is_some_and(locked)
+        };
+        Ok((0..commands.len()).filter(|index| needs(&commands[*index])).collect())
+    }
+}
+
+async fn look(ctx: &Ctx, commands: &[&Command]) -> Outcome<Asked> {
+    let mut names = Vec::new();
     for command in commands {
-        match command {
-            Command::Submit(submission) => {
-                names.push(submission.ask.agent.name.as_str());
-                jobs.extend(submission.ask.parent_id);
-                intents.extend(submission.ask.intent_id);
-            }
-            Command::Report(report) => jobs.push(report.job_id),
+        if let Command::Submit(submission) = command {
+            names.push(submission.ask.agent.name.as_str());
         }
     }
     names.sort_unstable();
     names.dedup();
-    jobs.sort_unstable();
-    jobs.dedup();
+    let jobs: BTreeSet<JobId> = commands.iter().filter_map(|command| command.job()).collect();
+    let intents: BTreeSet<IntentId> = commands.iter().filter_map(|command| command.intent()).collect();
     let known = if names.is_empty() {
         BTreeMap::new()
     } else {
         inventory::known(&mut *ctx.pool.acquire().await?, &names).await?
     };
-    intents.sort_unstable();
-    intents.dedup();
-    Ok(Asked { known, jobs, intents })
-}
-
-async fn batch(ctx: &Ctx, commands: &[Command]) -> Outcome<Vec<Answer>> {
-    let mut asked = look(ctx, commands).await?;
-    loop {
-        let mut tx = ctx.begin(&asked.intents).await?;
-        let hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, ctx.now()).await?;
-        // Few jobs work for an intent, and only those that do say for which: then all begins anew, with its lock first.
-        let missing = hold.intents_missing();
-        if missing.is_empty() {
-            return apply(ctx, tx, hold, &asked, commands).await;
-        }
-        asked.intents.extend(missing);
-        asked.intents.sort_unstable();
-    }
+    Ok(Asked {
+        known,
+        jobs: jobs.into_iter().collect(),
+        intents: intents.into_iter().collect(),
+        works_for: HashMap::new(),
+    })
 }
 
 async fn apply(
@@ -128,7 +216,7 @@ async fn apply(
     mut tx: Tx,
     mut hold: Hold,
     asked: &Asked,
-    commands: &[Command],
+    commands: &[&Command],
 ) -> Outcome<Vec<Answer>> {
     let mut repeats = Repeats::find(&mut tx, commands).await?;
     let keys = event_keys(&mut tx, commands).await?;
@@ -179,7 +267,7 @@ async fn apply(
     Ok(answers)
 }
 
-async fn event_keys(conn: &mut PgConnection, commands: &[Command]) -> Outcome<HashSet<(JobId, String)>> {
+async fn event_keys(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<HashSet<(JobId, String)>> {
     let named: Vec<(JobId, String)> = commands
         .iter()
         .filter_map(|command| match command {
@@ -195,7 +283,7 @@ async fn event_keys(conn: &mut PgConnection, commands: &[Command]) -> Outcome<Ha
 struct Repeats(HashMap<(String, String), Job>);
 
 impl Repeats {
-    async fn find(conn: &mut PgConnection, commands: &[Command]) -> Outcome<Self> {
+    async fn find(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Self> {
         let keyed = commands.iter().filter_map(|command| match command {
             Command::Submit(submission) => submission.key(),
             Command::Report(_) => None,
@@ -242,16 +330,24 @@ pub struct Works {
 impl Works {
     /// Starts the writers, which work with this context.
     #[must_use]
-    pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
-        let group = GroupCommit::start(Working { ctx: ctx.clone() }, writers, tasks, &ctx.metrics);
+    pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
+        let group = GroupCommit::start(Working { ctx: ctx.clone(), node }, writers, tasks, &ctx.metrics);
         Self { group, ctx: ctx.clone() }
+    }
+
+    /// Has every writer write something, within `limit`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn probe(&self, limit: Duration) -> Result<(), String> {
+        self.group.probe(limit).await
     }
 
     /// Has a job accepted; resolves after it is committed.
     pub(super) async fn hand_in(&self, submission: Submission) -> Outcome<Submitted> {
         // The same asked twice meets in one queue, and the second finds the first. Something else under the same key may be in
         // another queue: there the unique index tells (`writes::insert`).
-        let shard = submission.ask.fingerprint.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let shard = first_bytes(&submission.ask.fingerprint);
         match self.ask(shard, Command::Submit(Box::new(submission))).await? {
             Done::Submitted(submitted) => Ok(*submitted),
             Done::Reported(_) => Err(lost()),
@@ -271,7 +367,7 @@ impl Works {
         let mut answers = self.group.submit(shard, vec![command]).await;
         match answers.pop() {
             Some(Ok(answer)) => answer,
-            Some(Err(stopped)) => Err(AppError::Unavailable(stopped.to_string())),
+            Some(Err(unanswered)) => Err(unanswered.into()),
             None => Err(lost()),
         }
     }

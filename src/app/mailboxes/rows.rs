@@ -254,6 +254,20 @@ pub(super) async fn lock_rows(conn: &mut PgConnection, entities: &[&str]) -> Out
     Ok(rows.into_iter().map(|row| (row.entity, row.last_seq)).collect())
 }
 
+/// Those of these mailboxes that somebody else has locked at this moment.
+pub(crate) async fn locked(conn: &mut PgConnection, entities: &[&str]) -> Outcome<HashSet<String>> {
+    let locked = sqlx::query_scalar!(
+        r#"-- aee_mailboxes::locked
+         WITH free AS (SELECT entity FROM aee_mailboxes WHERE entity = ANY($1) FOR UPDATE SKIP LOCKED)
+         SELECT entity AS "entity!" FROM aee_mailboxes
+         WHERE entity = ANY($1) AND entity NOT IN (SELECT entity FROM free)"#,
+        entities as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(locked.into_iter().collect())
+}
+
 /// Puts envelopes into mailboxes that are locked.
 pub(crate) async fn put(conn: &mut PgConnection, items: &[Item]) -> Outcome<()> {
     if items.is_empty() {

@@ -117,7 +117,7 @@ fn answers(parcels: &[&Parcel], links: &[Links], receipts: Vec<Outcome<Receipt>>
         for refused in made.filter_map(Result::err).filter(|_| matches!(own, Some(Ok(_)))) {
             tracing::warn!(target: "entente::aee", error = %refused, "what was made from an envelope was refused");
         }
-        own.unwrap_or_else(|| Err(super::lost()))
+        own.unwrap_or_else(|| Err(super::posting::lost()))
     };
     parcels.iter().zip(links).map(answer).collect()
 }

@@ -3,35 +3,33 @@
 //! A writer judges a batch by what it remembers of its intents (`desks.rs`), and writes it with one guarded statement
 //! (`write.rs`) that only takes effect where what is remembered is still true. What it refuses, or fails to write, is
 //! tried again by what is read afresh, and at last under the intents' locks; so a refusal is never out of date, and two
-//! servers that write to the same intent only cost each other time. After the commit the feed is told, then each caller.
+//! servers that write to the same intent only cost each other time. Locks that somebody else has are waited for beside the batches
+//! (`db/commit/lanes.rs`): whoever holds one intent keeps nobody from the others. After the commit the feed is told, then each caller.
 
 mod batch;
 mod desks;
+mod trials;
 mod write;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use entente_core::access::Level;
 use entente_core::channels::{ChannelAsk, ChannelStatus};
 use entente_core::clock::Timestamp;
-use entente_core::events::Event;
 use entente_core::idempotency::Idempotency;
-use entente_core::ids::{ChannelId, IntentId, MessageId};
+use entente_core::ids::{ChannelId, IntentId, NodeId};
 use entente_core::messages::{Case, Draft, Message, judge};
 use entente_core::refusal::Refusal;
 use entente_core::traces::Trace;
 use sqlx::PgConnection;
 
 pub(crate) use self::batch::say;
-use self::batch::{Batch, Judged};
-use self::desks::Desks;
+use self::trials::Sending;
 pub(crate) use self::write::{Advance, Writing};
-use super::idempotency::Kept;
 use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, channels, idempotency, lock_key, messages, seats};
-use crate::db::commit::{Deed, GroupCommit};
-use crate::feed::Record;
+use super::{AppError, Caller, Ctx, Outcome, channels, idempotency, lock_key, seats};
+use crate::db::commit::GroupCommit;
 use crate::shutdown::Tasks;
 
 /// A message to be sent.
@@ -54,227 +52,11 @@ pub struct Command {
     pub trace: Option<Trace>,
 }
 
-/// How far a writer trusts its memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trial {
-    /// By what it remembers.
-    Remembered,
-    /// By what it has just read.
-    Reloaded,
-    /// By what it reads under the intents' locks: then nothing can have changed.
-    Locked,
-}
-
-/// The deed of the group commit.
-struct Sending {
-    ctx: Ctx,
-}
-
 /// A caller's answer.
 type Answer = Outcome<Arc<Message>>;
 
 fn lost() -> AppError {
     AppError::Inconsistent("a command got no answer".to_owned())
-}
-
-impl Deed for Sending {
-    type Command = Command;
-    type Answer = Answer;
-    type Memory = Desks;
-
-    async fn apply(&self, desks: &mut Desks, commands: Vec<Command>) -> Vec<Answer> {
-        let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
-        let mut trial = Trial::Remembered;
-        loop {
-            let left: Vec<usize> = (0..commands.len()).filter(|index| answers[*index].is_none()).collect();
-            if left.is_empty() {
-                break;
-            }
-            let tried = self.round(desks, &commands, &left, trial, &mut answers).await;
-            if tried.is_err() {
-                left.iter().for_each(|index| desks.forget(commands[*index].intent_id));
-            }
-            trial = match (tried, trial) {
-                (Ok(()), Trial::Remembered) => Trial::Reloaded,
-                (Ok(()), Trial::Locked) => break,
-                (Err(AppError::Unavailable(why)), _) => {
-                    left.iter()
-                        .for_each(|index| answers[*index] = Some(Err(AppError::Unavailable(why.clone()))));
-                    break;
-                }
-                // An idempotency key that was used before, most likely: under the locks it is looked up.
-                (Ok(()), Trial::Reloaded) | (Err(_), Trial::Remembered | Trial::Reloaded) => Trial::Locked,
-                (Err(failure), Trial::Locked) => {
-                    self.singly(desks, &commands, &left, &mut answers, &failure).await;
-                    break;
-                }
-            };
-        }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect()
-    }
-}
-
-impl Sending {
-    /// Tries the commands that are left, and answers those that are certain.
-    async fn round(
-        &self,
-        desks: &mut Desks,
-        commands: &[Command],
-        left: &[usize],
-        trial: Trial,
-        answers: &mut [Option<Answer>],
-    ) -> Outcome<()> {
-        let tried: Vec<&Command> = left.iter().map(|index| &commands[*index]).collect();
-        if trial != Trial::Remembered {
-            tried.iter().for_each(|command| desks.forget(command.intent_id));
-        }
-        let ctx = &self.ctx;
-        let now = ctx.now();
-        if trial == Trial::Locked {
-            let mut tx = ctx.begin_locked(locks(&tried)).await?;
-            let done = done_before(&mut tx, &tried).await?;
-            let settled = settle(ctx, &mut tx, desks, &tried, done, now).await?;
-            tx.commit().await?;
-            settled.conclude(ctx, desks, commands, left, trial, answers);
-        } else {
-            let mut conn = ctx.pool.acquire().await?;
-            let settled = settle(ctx, &mut conn, desks, &tried, Vec::new(), now).await?;
-            settled.conclude(ctx, desks, commands, left, trial, answers);
-        }
-        Ok(())
-    }
-
-    /// Something in the batch is more than the law foresaw. Each command alone: the guilty one fails, the others do not.
-    async fn singly(
-        &self,
-        desks: &mut Desks,
-        commands: &[Command],
-        left: &[usize],
-        answers: &mut [Option<Answer>],
-        failure: &AppError,
-    ) {
-        tracing::error!(error = %failure, batch = left.len(), "a batch failed; its commands are tried one by one");
-        for index in left {
-            if let Err(alone) = self.round(desks, commands, &[*index], Trial::Locked, answers).await {
-                desks.forget(commands[*index].intent_id);
-                answers[*index] = Some(Err(alone));
-            }
-        }
-    }
-}
-
-fn locks(commands: &[&Command]) -> Vec<i64> {
-    let intents = commands.iter().map(|command| lock_key(command.intent_id));
-    let keys = commands
-        .iter()
-        .filter_map(|c| c.once.as_ref().map(|once| idempotency::lock_key(&c.principal, &once.key)));
-    intents.chain(keys).collect()
-}
-
-async fn done_before(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Vec<Kept>> {
-    let claims =
-        commands.iter().filter_map(|c| c.once.as_ref().map(|once| (c.principal.as_str(), once.key.as_str())));
-    let (principals, keys): (Vec<&str>, Vec<&str>) = claims.unzip();
-    if keys.is_empty() { Ok(Vec::new()) } else { idempotency::find_all(conn, &principals, &keys).await }
-}
-
-/// What a round came to.
-struct Settled {
-    judged: Vec<(IntentId, Judged)>,
-    /// The intents that were written to.
-    passed: HashSet<IntentId>,
-    /// The intents of which this very round has read.
-    fresh: HashSet<IntentId>,
-    /// The intents that should have been written to.
-    intents: Vec<IntentId>,
-    messages: Vec<Arc<Message>>,
-    events: Vec<Event>,
-}
-
-async fn settle(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    desks: &mut Desks,
-    commands: &[&Command],
-    done: Vec<Kept>,
-    now: Timestamp,
-) -> Outcome<Settled> {
-    let round = desks.prepare(conn, commands, now).await?;
-    let answered: Vec<(ChannelId, MessageId)> = commands
-        .iter()
-        .filter_map(|command| Some((command.channel_id, command.draft.correlation_id?)))
-        .collect();
-    let originals =
-        if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
-    let mut batch = Batch::new(ctx, desks, &round, originals, done);
-    let judged = commands.iter().map(|command| (command.intent_id, batch.take(command, now))).collect();
-    let intents = batch.intents();
-    let passed = if intents.is_empty() { HashSet::new() } else { batch.writing().write(conn, now).await? };
-    let (messages, events) = batch.written();
-    Ok(Settled { judged, passed, fresh: round.fresh, intents, messages, events })
-}
-
-impl Settled {
-    /// Tells the feed what is committed, and answers what is certain.
-    fn conclude(
-        self,
-        ctx: &Ctx,
-        desks: &mut Desks,
-        commands: &[Command],
-        left: &[usize],
-        trial: Trial,
-        answers: &mut [Option<Answer>],
-    ) {
-        let Self { judged, passed, fresh, intents, messages, events } = self;
-        for intent in intents.iter().filter(|intent| !passed.contains(intent)) {
-            // The line has gone on without this writer.
-            desks.forget(*intent);
-        }
-        publish(ctx, desks, &passed, &messages, &events);
-        let sent = messages.iter().filter(|message| passed.contains(&message.intent_id)).count();
-        ctx.metrics.messages.inc_by(sent as u64);
-        for (index, (intent, judged)) in left.iter().zip(judged) {
-            answers[*index] = match judged {
-                Judged::Done(message) => Some(Ok(message)),
-                Judged::Sent(message) => passed.contains(&intent).then_some(Ok(message)),
-                // What is remembered may be out of date; what was just read is not. Whether the same was done before is
-                // known only under the locks.
-                Judged::Refused(failure) => {
-                    let sure = match trial {
-                        Trial::Locked => true,
-                        Trial::Reloaded => commands[*index].once.is_none(),
-                        Trial::Remembered => commands[*index].once.is_none() && fresh.contains(&intent),
-                    };
-                    sure.then_some(Err(failure))
-                }
-            };
-        }
-    }
-}
-
-fn publish(
-    ctx: &Ctx,
-    desks: &Desks,
-    passed: &HashSet<IntentId>,
-    messages: &[Arc<Message>],
-    events: &[Event],
-) {
-    for intent in passed {
-        ctx.feed.publish(*intent, || {
-            let mut channels: HashMap<ChannelId, Arc<entente_core::channels::Channel>> = HashMap::new();
-            let mut records: Vec<Record> = Vec::new();
-            for message in messages.iter().filter(|message| message.intent_id == *intent) {
-                let known = desks.get(*intent).and_then(|desk| desk.channels.get(&message.channel_id));
-                let Some(known) = known else { continue };
-                let channel = channels.entry(known.id).or_insert_with(|| Arc::new(known.clone()));
-                records.push(Record::Message { message: Arc::clone(message), channel: Arc::clone(channel) });
-            }
-            let logged = events.iter().filter(|event| event.intent_id == *intent);
-            records.extend(logged.map(|event| Record::Event { event: event.clone(), turn: None }));
-            records.sort_by_key(Record::seq);
-            records
-        });
-    }
 }
 
 /// Where messages are handed in to be sent.
@@ -283,8 +65,16 @@ pub struct Sends(GroupCommit<Sending>);
 impl Sends {
     /// Starts the writers, which work with this context.
     #[must_use]
-    pub fn start(ctx: &Ctx, writers: usize, tasks: &Tasks) -> Self {
-        Self(GroupCommit::start(Sending { ctx: ctx.clone() }, writers, tasks, &ctx.metrics))
+    pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
+        Self(GroupCommit::start(Sending::new(ctx, node), writers, tasks, &ctx.metrics))
+    }
+
+    /// Has every writer write something, within `limit`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn probe(&self, limit: Duration) -> Result<(), String> {
+        self.0.probe(limit).await
     }
 
     /// Sends a message; resolves after it is committed.
@@ -298,8 +88,7 @@ impl Sends {
     /// Sends messages on one intent in their order; each is answered for itself.
     pub async fn send_all(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
         let answers = self.0.submit(lock_key(intent).unsigned_abs(), commands).await;
-        let stopped = |stopped: crate::db::commit::Stopped| AppError::Unavailable(stopped.to_string());
-        answers.into_iter().map(|answer| answer.map_err(stopped)?).collect()
+        answers.into_iter().map(|answer| answer?).collect()
     }
 
     /// Sends a message to the channel of an intent that has this name; if no open one has, opens one that is open to all

@@ -202,7 +202,9 @@ impl Writing<'_> {
                  FROM UNNEST($39::text[], $40::text[], $41::bytea[], $42::text[], $43::uuid[])
                       AS k (principal_id, key, fingerprint, outcome, intent_id)
                  JOIN clock USING (intent_id)),
-             marked AS (UPDATE channels SET over_limit = true WHERE id = ANY($45) AND NOT over_limit)",
+             marked AS (
+                 UPDATE channels SET over_limit = true
+                 WHERE id = ANY($45) AND NOT over_limit AND intent_id IN (SELECT intent_id FROM clock))",
             column!(self.messages, m => single(m)) as &[Option<&str>],
             column!(self.messages, m => waits(m)),
             column!(self.answered, a => a.0.uuid()),

@@ -51,7 +51,7 @@ async fn go_on(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
 
 /// Whether the same would happen again.
 fn is_lasting(failure: &AppError) -> bool {
-    !matches!(failure, AppError::Unavailable(_) | AppError::Overtaken)
+    !failure.is_passing()
 }
 
 /// One time that a schedule was due.

@@ -11,7 +11,6 @@ use tokio::time::{Instant, timeout_at};
 use super::super::asking::{Desk, Done, Inside};
 use super::super::{Ear, Ending, Heard, Mouth};
 use super::{AGAIN, FINISH, LISTEN, Read, STRETCH, Step, TURN, Talk, begun};
-use crate::app::AppError;
 use crate::app::sessions;
 use crate::feed::Touch;
 
@@ -70,7 +69,7 @@ impl Talk {
                 }
             }
             Err(failure) => {
-                if !matches!(failure, AppError::Unavailable(_)) {
+                if !failure.is_passing() {
                     tracing::error!(error = %failure, "a session's events could not be read");
                 }
                 self.unplanned = true;

@@ -264,7 +264,7 @@ async fn who_leaves_while_its_events_are_numbered_holds_nobody_up() {
     socket.numbered(4).await;
     let mut other = Socket::open(&world, key).await;
     // The other one's events cannot be numbered yet; meanwhile it holds its own row.
-    let mut lock = world.ctx().pool.begin().await.unwrap();
+    let mut lock = world.hold().await;
     sqlx::query("LOCK TABLE session_frames IN SHARE MODE").execute(&mut *lock).await.unwrap();
     other.ask("job.subscribe", json!({ "job_id": job["job_id"], "history": true })).await;
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";

@@ -68,7 +68,7 @@ async fn a_welcome_that_is_lost_does_not_cost_the_session() {
         "resume_token": socket.welcome["payload"]["resume_token"], "last_event_seq": 0 });
     for _ in 0..3 {
         // It asks, and gives up before it is answered: the token that it was about to get is nobody's.
-        let mut held = world.ctx().pool.begin().await.unwrap();
+        let mut held = world.hold().await;
         sqlx::query("SELECT 1 FROM sessions FOR UPDATE").execute(&mut *held).await.unwrap();
         let mut hasty = Socket::connect(world.address, "/arcp").await;
         hasty.say("session.hello", said.clone()).await;

@@ -1,12 +1,14 @@
 //! The group commit (design §4) by itself: one answer for each command in order, also around a defect.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use entente::db::commit::{Deed, GroupCommit};
+use entente::db::commit::{Deed, GroupCommit, Unanswered};
 use entente::shutdown::Tasks;
 use entente::telemetry::Metrics;
 use futures_util::future::join_all;
+use tokio::sync::watch;
 
 /// Adds up what it is told, per writer; what is told to fail does.
 struct Adding {
@@ -21,7 +23,11 @@ impl Deed for Adding {
     type Answer = u64;
     type Memory = u64;
 
-    async fn apply(&self, sum: &mut u64, commands: Vec<u64>) -> Vec<u64> {
+    fn lane(_command: &u64) -> u64 {
+        0
+    }
+
+    async fn apply(&self, sum: &mut u64, commands: Vec<u64>) -> Vec<Result<u64, u64>> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert!(!commands.contains(&FATAL), "this one is meant to fail");
@@ -29,9 +35,17 @@ impl Deed for Adding {
             .into_iter()
             .map(|command| {
                 *sum += command;
-                *sum
+                Ok(*sum)
             })
             .collect()
+    }
+
+    async fn wait(&self, _commands: Vec<u64>) -> Vec<u64> {
+        unreachable!("nothing is locked here")
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        Ok(())
     }
 }
 
@@ -56,4 +70,80 @@ async fn a_batch_that_panics_costs_its_own_callers_and_nobody_else() {
     });
     assert!(late.iter().all(Result::is_ok), "{late:?}");
     assert!(commits.submit(0, vec![1]).await[0].is_err());
+}
+
+/// Notes what it is told, in order; lanes are hundreds. Lane 1 is locked for as long as the test says.
+struct Noting {
+    locked: watch::Receiver<bool>,
+    noted: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Deed for Noting {
+    type Command = u64;
+    type Answer = u64;
+    type Memory = ();
+
+    fn lane(command: &u64) -> u64 {
+        command / 100
+    }
+
+    async fn apply(&self, _memory: &mut (), commands: Vec<u64>) -> Vec<Result<u64, u64>> {
+        let note = |command: u64| {
+            if Self::lane(&command) == 1 && *self.locked.borrow() {
+                return Err(command);
+            }
+            self.noted.lock().unwrap().push(command);
+            Ok(command)
+        };
+        commands.into_iter().map(note).collect()
+    }
+
+    async fn wait(&self, commands: Vec<u64>) -> Vec<u64> {
+        self.locked.clone().wait_for(|locked| !*locked).await.unwrap();
+        self.noted.lock().unwrap().extend(&commands);
+        commands
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        Err("it does not write".to_owned())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_waits_keeps_its_own_lane_and_nobody_else() {
+    let (tasks, noted) = (Tasks::new(), Arc::new(Mutex::new(Vec::new())));
+    let (lock, locked) = watch::channel(true);
+    let commits =
+        GroupCommit::start(Noting { locked, noted: Arc::clone(&noted) }, 1, &tasks, &Metrics::new());
+    let commits = Arc::new(commits);
+    let mut waiting = Vec::new();
+    for n in 100..120 {
+        let commits = Arc::clone(&commits);
+        waiting.push(tokio::spawn(async move { commits.submit(0, vec![n, n + 100]).await }));
+        // The other lane of the same call is done: so this one has been looked at, and waits.
+        while !noted.lock().unwrap().contains(&(n + 100)) {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(noted.lock().unwrap().iter().all(|n| *n >= 200), "nothing of the locked lane is done");
+    assert_eq!(commits.submit(0, vec![300]).await, [Ok(300)]);
+    // As many as may wait do; who comes then is told at once, and nothing of it is done.
+    let crowd = join_all((0..1_100).map(|_| commits.submit(0, vec![199])));
+    let freed = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        lock.send(false).unwrap();
+    };
+    let (crowd, ()) = tokio::join!(crowd, freed);
+    let refused = crowd.iter().filter(|answer| answer[0] == Err(Unanswered::Busy)).count();
+    assert!((50..200).contains(&refused), "{refused} were told that too many wait");
+    for (n, answer) in (100..120).zip(waiting) {
+        assert_eq!(answer.await.unwrap(), [Ok(n), Ok(n + 100)]);
+    }
+    let order = noted.lock().unwrap().clone();
+    let own: Vec<u64> = order.iter().copied().filter(|n| n / 100 == 1).collect();
+    assert!(own.iter().copied().take(20).eq(100..120), "out of order: {own:?}");
+    assert_eq!(own.iter().filter(|n| **n == 199).count(), 1_100 - refused, "each once");
+    assert_eq!(commits.submit(0, vec![101]).await, [Ok(101)], "the lane is free again");
+    assert_eq!(commits.probe(Duration::from_secs(1)).await, Err("it does not write".to_owned()));
+    tasks.stop(Duration::from_secs(5)).await;
 }

@@ -100,6 +100,11 @@ impl Cluster {
         self.private.options_for(database)
     }
 
+    /// The file of the socket that PostgreSQL listens on.
+    pub fn socket(&self) -> PathBuf {
+        self.private.options().get_socket().unwrap().join(".s.PGSQL.5432")
+    }
+
     /// How to connect to a database, as a URL.
     pub fn url(&self, database: &str) -> String {
         let url = self.private.url();

@@ -6,6 +6,7 @@ mod cluster;
 pub mod desk;
 mod hooks;
 pub mod process;
+mod proxy;
 mod receiver;
 pub mod socket;
 mod stream;
@@ -27,10 +28,12 @@ use entente_core::clock::{Clock, Timestamp};
 use entente_core::events::Sealed;
 use entente_core::ids::{Chance, IntentId};
 use entente_core::principals::Kind;
+use sqlx::postgres::PgConnectOptions;
 
 pub use client::{Client, Reply, http};
 pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
+pub use proxy::Proxy;
 pub use receiver::{Act, Got, Receiver};
 pub use serde_json::{Value, json};
 pub use stream::{Event, Sse};
@@ -121,6 +124,22 @@ impl World {
 
     /// As [`Self::on`], where names stand for what `names` says.
     pub async fn naming(setup: Setup, database: String, names: Arc<dyn Names>) -> Self {
+        let options = Cluster::get().options(&database);
+        Self::reaching(setup, database, options, names).await
+    }
+
+    /// As [`Self::on`], through a proxy.
+    pub async fn through(setup: Setup, database: String, proxy: &Proxy) -> Self {
+        let options = proxy.options(&database);
+        Self::reaching(setup, database, options, Arc::new(SystemNames)).await
+    }
+
+    async fn reaching(
+        setup: Setup,
+        database: String,
+        options: PgConnectOptions,
+        names: Arc<dyn Names>,
+    ) -> Self {
         let start = Utc.with_ymd_and_hms(2026, 11, 21, 8, 0, 0).unwrap();
         let clock = Arc::new(HandClock(Mutex::new(start)));
         let settings = setup.settings.clone();
@@ -143,7 +162,7 @@ impl World {
             }
             _ => settings.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
         });
-        let mut parts = Parts::real(config.unwrap(), Cluster::get().options(&database));
+        let mut parts = Parts::real(config.unwrap(), options);
         if !setup.live {
             parts.clock = clock.clone();
             parts.chance = Arc::new(SeededChance(AtomicU64::new(seed(&database))));
@@ -161,6 +180,14 @@ impl World {
     /// What the server's deeds are handed.
     pub fn ctx(&self) -> &Ctx {
         &self.server.ctx
+    }
+
+    /// A transaction of the test's own, which may stay open for as long as the test likes: no server's may.
+    pub async fn hold(&self) -> entente::app::Tx {
+        let mut held = self.ctx().pool.begin().await.unwrap();
+        let unlimited = "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '20s'";
+        sqlx::raw_sql(unlimited).execute(&mut *held).await.unwrap();
+        held
     }
 
     /// A client with a key.

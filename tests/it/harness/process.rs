@@ -189,6 +189,16 @@ impl Process {
         kill_process(self.id(), Signal::TERM).unwrap();
     }
 
+    /// Stops it where it stands: it says nothing more, and keeps all that it has.
+    pub fn freeze(&self) {
+        kill_process(self.id(), Signal::STOP).unwrap();
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        kill_process(self.id(), Signal::CONT).unwrap();
+    }
+
     /// Waits until it has ended.
     pub async fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();

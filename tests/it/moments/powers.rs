@@ -63,7 +63,7 @@ async fn nobody_answers_in_anothers_place() {
     let again = ada.post(&format!("{}/view", at(&moment)), json!({})).await.is(200);
     assert_eq!((&again["first_viewed_at"], &again["version"]), (&seen["first_viewed_at"], &seen["version"]));
     // Nor does it wait for whoever changes something on the same line, which is the house's, at that moment.
-    let mut tx = world.ctx().pool.begin().await.unwrap();
+    let mut tx = world.hold().await;
     sqlx::query("SELECT pg_advisory_xact_lock(0)").execute(&mut *tx).await.unwrap();
     let (path, looks) = (format!("{}/view", at(&moment)), std::time::Duration::from_secs(5));
     tokio::time::timeout(looks, ada.post(&path, json!({}))).await.expect("it waits").is(200);

@@ -80,7 +80,7 @@ async fn an_answer_waits_for_the_end_of_its_job_that_is_under_way() {
     let more = json!({ "job_id": job["job_id"], "valid_while": { "job_status": "running" } });
     let moment = ask(&agent, more.clone()).await;
     // Somebody else ends the job, and has not committed that yet.
-    let mut tx = world.ctx().pool.begin().await.unwrap();
+    let mut tx = world.hold().await;
     let end = "UPDATE job_clock SET status = 'success', ended_at = $1, worker_id = NULL, claim_token = NULL,
                    claim_expires_at = NULL";
     sqlx::query(end).bind(world.ctx().now()).execute(&mut *tx).await.unwrap();
@@ -104,7 +104,7 @@ async fn what_ends_while_a_question_waits_for_its_locks_is_no_ground_to_ask() {
     let (_hand, job) = job(&agent, json!({})).await;
     let work = json!({ "job_id": job["job_id"] });
     // Another claim of the job is under way, and nobody but its agents is let into the intent any more.
-    let mut tx = world.ctx().pool.begin().await.unwrap();
+    let mut tx = world.hold().await;
     for text in [
         "LOCK TABLE moments IN ACCESS EXCLUSIVE MODE",
         "UPDATE job_clock SET claim_token = sha256('another')",

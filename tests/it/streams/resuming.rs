@@ -200,12 +200,12 @@ async fn a_ping_that_falls_due_while_frames_are_looked_at_loses_none() {
     count(&ada, "agent.ada", &talks[0], 0, 1).await;
     assert_eq!(numbers(&[all.next().await]), [0], "now it is known where ada stands with the first intent");
     // The stream's reader waits for this table, so that what follows is read in one piece …
-    let mut reading = world.ctx().pool.begin().await.unwrap();
+    let mut reading = world.hold().await;
     sqlx::query("LOCK TABLE receipts IN ACCESS EXCLUSIVE MODE").execute(&mut *reading).await.unwrap();
     count(&ada, "agent.ada", &talks[0], 1, 60).await;
     count(&ada, "agent.ada", &talks[1], 61, 1).await;
     // … and then the look-up of where ada stands with the second intent waits for this one, longer than a ping takes.
-    let mut seats = world.ctx().pool.begin().await.unwrap();
+    let mut seats = world.hold().await;
     sqlx::query("LOCK TABLE acl_entries IN ACCESS EXCLUSIVE MODE").execute(&mut *seats).await.unwrap();
     reading.commit().await.unwrap();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
@@ -220,7 +220,7 @@ async fn a_transaction_that_takes_long_delays_streams_over_many_and_repeats_noth
     let ada = world.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let mut early = Sse::open(&ada, "/subscribe").await;
-    let mut long = world.ctx().pool.begin().await.unwrap();
+    let mut long = world.hold().await;
     sqlx::query("SELECT pg_current_xact_id()").execute(&mut *long).await.unwrap();
     count(&ada, "agent.ada", &channel, 0, 3).await;
     let mut late = Sse::open(&ada, "/subscribe").await;

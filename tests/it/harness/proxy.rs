@@ -1,0 +1,120 @@
+//! What stands between a server and its PostgreSQL: a proxy that passes everything on until the test has it stop. The
+//! connections stay open then, and nothing comes through: as when a cable is cut, or a machine on the way forgets them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use super::Cluster;
+
+#[derive(Default)]
+struct State {
+    /// Connections made so far, each with its number.
+    made: AtomicU64,
+    /// Those up to this number are stalled.
+    stalled: AtomicU64,
+    /// Milliseconds that PostgreSQL's answers are held back.
+    slow: AtomicU64,
+}
+
+/// A proxy.
+pub struct Proxy {
+    pub address: SocketAddr,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// A proxy to the run's PostgreSQL.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State::default());
+        let (shared, socket) = (Arc::clone(&state), Cluster::get().socket());
+        let task = tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                client.set_nodelay(true).unwrap();
+                let number = shared.made.fetch_add(1, Ordering::SeqCst) + 1;
+                tokio::spawn(pass(client, socket.clone(), Arc::clone(&shared), number));
+            }
+        });
+        Self { address, state, task }
+    }
+
+    /// How to connect to a database through it.
+    pub fn options(&self, database: &str) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass()
+            .host("127.0.0.1")
+            .port(self.address.port())
+            .username("entente")
+            .database(database)
+            .ssl_mode(PgSslMode::Disable)
+    }
+
+    /// Lets nothing through any more on the connections that there are; new ones are as good as ever.
+    pub fn stall(&self) {
+        self.state.stalled.store(self.state.made.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Lets nothing through any more at all.
+    pub fn cut(&self) {
+        self.state.stalled.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Lets everything through again.
+    pub fn go_on(&self) {
+        self.state.stalled.store(0, Ordering::SeqCst);
+    }
+
+    /// Holds answers back for so long.
+    pub fn slow(&self, by: Duration) {
+        self.state.slow.store(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn pass(client: tokio::net::TcpStream, socket: PathBuf, state: Arc<State>, number: u64) {
+    let Ok(server) = UnixStream::connect(socket).await else { return };
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    tokio::select! {
+        () = forward(from_client, to_server, &state, number, false) => {}
+        () = forward(from_server, to_client, &state, number, true) => {}
+    }
+}
+
+async fn forward(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    state: &State,
+    number: u64,
+    answers: bool,
+) {
+    let mut bytes = vec![0; 16 * 1024];
+    loop {
+        let Ok(read @ 1..) = from.read(&mut bytes).await else { return };
+        let slow = state.slow.load(Ordering::SeqCst);
+        if answers && slow > 0 {
+            tokio::time::sleep(Duration::from_millis(slow)).await;
+        }
+        while number <= state.stalled.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+}

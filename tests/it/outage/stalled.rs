@@ -1,0 +1,99 @@
+//! Nothing comes through between a server and PostgreSQL, and nobody is told: the server gives up by itself, says so, and comes
+//! back by itself; the other servers go on.
+
+use std::time::{Duration, Instant};
+
+use entente::environment::SystemClock;
+use entente_core::clock::Clock as _;
+use sqlx::ConnectOptions as _;
+use tokio_util::sync::CancellationToken;
+
+use super::frozen::{held_in_silence, until_written};
+use crate::harness::{Cluster, Proxy, Setup, World, json, talk};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
+    let setup = Setup { live: true, ..Setup::default() };
+    let other = World::with(setup.clone()).await;
+    let proxy = Proxy::start().await;
+    let one = World::through(setup, other.database.clone(), &proxy).await;
+    let (any, ada) = (one.any(), other.agent("agent.ada").await);
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let mut watcher = Cluster::get().options(&other.database).connect().await.unwrap();
+    let over = CancellationToken::new();
+    let load: Vec<_> = (0..12)
+        .map(|n| {
+            let (client, over) = (any.clone(), over.clone());
+            let path = format!("/intents/{intent}/events");
+            let (path, body) = if n % 3 == 0 {
+                let path = format!("/channels/{channel}/messages");
+                (path, json!({ "sender": "agent.ada", "payload": {} }))
+            } else {
+                (path, json!({ "event_type": "note" }))
+            };
+            tokio::spawn(over.run_until_cancelled_owned(async move {
+                loop {
+                    let answer = client.post(&path, body.clone()).await;
+                    assert!(answer.status < 300 || answer.status == 503, "{answer:?}");
+                }
+            }))
+        })
+        .collect();
+    let began = Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_millis(37)).await;
+        proxy.cut();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        if held_in_silence(&mut watcher, &intent).await {
+            break;
+        }
+        proxy.go_on();
+        assert!(
+            began.elapsed() < Duration::from_mins(2),
+            "it was never cut off in the middle of a transaction"
+        );
+    }
+    let told = super::until_ready_is(&any, 503, Duration::from_secs(20));
+    let ((_, told), took) = tokio::join!(told, until_written(&ada, &intent));
+    println!("it says so after {told:?}, the other one writes again after {took:?}");
+    // From here on new connections come through, and those that there were never again.
+    proxy.stall();
+    let (_, back) = super::until_ready_is(&any, 200, PATIENCE).await;
+    let written = until_written(&any, &intent).await;
+    println!("back after {back:?}, written after {written:?}");
+    over.cancel();
+    for one in load {
+        one.await.unwrap();
+    }
+    one.server.stop().await;
+    other.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_come_late_do_not_turn_the_clock() {
+    let proxy = Proxy::start().await;
+    let database = Cluster::get().fresh_database().await;
+    let one = World::through(Setup { live: true, ..Setup::default() }, database, &proxy).await;
+    let off = || (one.ctx().now() - SystemClock.now()).num_milliseconds();
+    assert!(off().abs() < 100, "{}", off());
+    // Only the answers: PostgreSQL looks at its clock early, and each says a time that is long past.
+    for by in [400, 1_500] {
+        proxy.slow(Duration::from_millis(by));
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(off().abs() < 100, "answers {by} ms late have turned the clock by {} ms", off());
+        }
+    }
+    // Cut off for a while, then all comes at once.
+    proxy.slow(Duration::ZERO);
+    proxy.cut();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    proxy.go_on();
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(off().abs() < 100, "an answer after a long silence has turned the clock by {} ms", off());
+    }
+    one.server.stop().await;
+}
