@@ -20,7 +20,6 @@ use entente_core::ids::{Chance, NodeId};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 use tracing::{info, warn};
 
 use self::pools::Pools;
@@ -58,9 +57,6 @@ const TASKS_END: Duration = Duration::from_secs(10);
 
 /// How often PostgreSQL is asked for the time before the first request; the promptest answer counts.
 const CLOCK_READINGS: u32 = environment::FIRST;
-
-/// How long a pool may take to be closed: its connections are told, and need not answer.
-const POOL_END: Duration = Duration::from_secs(5);
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -250,11 +246,7 @@ impl Server {
             // It waits in place for its own thread.
             let _panicked = tokio::task::spawn_blocking(move || spans.stop()).await;
         }
-        for pool in self.pools {
-            if timeout(POOL_END, pool.close()).await.is_err() {
-                warn!("some connections to the database do not answer and are left as they are");
-            }
-        }
+        database::leave(self.pools).await;
         info!("stopped");
     }
 }

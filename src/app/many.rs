@@ -133,11 +133,11 @@ fn locked() -> AppError {
 }
 
 async fn patiently<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    within(deadlines::BATCH + limits::LOCK, work).await?
+    within(deadlines::BATCH + limits::LOCK, Box::pin(work)).await?
 }
 
 async fn timely<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    within(deadlines::BATCH, work).await?
+    within(deadlines::BATCH, Box::pin(work)).await?
 }
 
 impl<M: Many> Batch<'_, M> {

@@ -111,11 +111,11 @@ use entente_core::ids::{Chance, IntentId};
 use entente_core::refusal::{Code, Refusal};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
-use crate::db::deadlines::extend;
 use crate::db::limits;
 use crate::feed::Feed;
 use crate::telemetry::Metrics;
 
+pub use crate::db::deadlines;
 pub use caller::{Caller, Grant, Grants};
 pub use credentials::Provisioners;
 pub use failure::AppError;
@@ -268,7 +268,7 @@ impl Ctx {
     /// # Errors
     /// As [`Self::begin`].
     pub(crate) async fn snapshot(&self) -> Outcome<Tx> {
-        extend(limits::LONG_READ);
+        deadlines::extend(limits::LONG_READ);
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_long_read())).await?)
     }
 

@@ -92,7 +92,8 @@ const FEED_TURN: Duration = Duration::from_secs(20);
 
 /// Does something with the database, for so long at the most.
 async fn timely<T>(limit: Duration, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    within(limit, work).await?
+    // Boxed: whoever waits is then no larger than before.
+    within(limit, Box::pin(work)).await?
 }
 
 /// A failure in the background: expected while the database is away (the pulse says so), else a defect.

@@ -22,7 +22,7 @@ pub const LOCK: Duration = Duration::from_secs(3);
 pub const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The same of a long read, which nobody waits for.
-const LONG_IDLE: Duration = Duration::from_secs(60);
+const LONG_IDLE: Duration = Duration::from_mins(1);
 
 /// How long a statement of a long read may take: a log of a million events.
 pub const LONG_READ: Duration = Duration::from_mins(5);
@@ -58,7 +58,7 @@ impl Work {
         match self {
             Self::Requests => Duration::from_secs(15),
             Self::Writers => Duration::from_secs(4),
-            Self::Background => Duration::from_secs(60),
+            Self::Background => Duration::from_mins(1),
         }
     }
 

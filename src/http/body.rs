@@ -15,7 +15,7 @@ use entente_core::refusal::{Code, FieldError, Refusal};
 use serde::de::DeserializeOwned;
 
 use super::error::Problem;
-use crate::db::deadlines::reading;
+use crate::app::deadlines::reading;
 
 /// A JSON body, parsed, with the bytes it came in.
 #[derive(Debug)]

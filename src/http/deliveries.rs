@@ -17,9 +17,9 @@ use super::caller::Asker;
 use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, json, listed};
+use crate::app::deadlines::extend;
 use crate::app::deliveries::{self, Attempt, Delivery, Filter};
 use crate::app::replays;
-use crate::db::deadlines::extend;
 
 /// Deliveries on a page when nothing is said.
 const USUAL_PAGE: u32 = 100;

@@ -20,8 +20,8 @@ use super::caller::RateNote;
 use super::error::{Family, Problem};
 use super::presence::{UnderWay, Watch};
 use super::{Connection, Doors, bodies};
+use crate::app::deadlines::{self, Late};
 use crate::app::{AppError, OpenRequest};
-use crate::db::deadlines::{self, Late};
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
 

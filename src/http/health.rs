@@ -13,8 +13,8 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::error::Reply;
 use super::{Doors, json};
+use crate::app::deadlines::within;
 use crate::app::nodes;
-use crate::db::deadlines::within;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
     config.service(alive).service(ready).service(simple).service(metrics);

@@ -1,16 +1,28 @@
-//! The database when the server starts: it may be there later than the server.
+//! The database when the server starts, where it may be there later than the server, and when the server leaves it.
 
 use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
-use tokio::time::sleep;
-use tracing::info;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
 
 use super::StartError;
 use crate::{app, db};
 
 /// How long the database may take to be there when the server starts: in a composition both start together.
 const DATABASE_WAIT: Duration = Duration::from_mins(1);
+
+/// How long a pool may take to be closed: its connections are told, and need not answer.
+const POOL_END: Duration = Duration::from_secs(5);
+
+/// Closes the pools.
+pub(super) async fn leave(pools: impl IntoIterator<Item = PgPool>) {
+    for pool in pools {
+        if timeout(POOL_END, pool.close()).await.is_err() {
+            warn!("some connections to the database do not answer and are left as they are");
+        }
+    }
+}
 
 /// Waits for the database, and checks its version.
 pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {

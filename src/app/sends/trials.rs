@@ -74,12 +74,15 @@ impl Deed for Sending {
         let mut progress = Progress::new(&commands);
         self.go(desks, &mut progress, Trial::Remembered).await;
         let Progress { answers, waits, .. } = progress;
-        let end = |(command, answer): (Command, Option<Answer>)| match answer {
-            Some(answer) => Ok(answer),
-            None if waits.contains(&command.intent_id) => Err(command),
-            None => Ok(Err(lost())),
-        };
-        commands.into_iter().zip(answers).map(end).collect()
+        let mut ends = Vec::with_capacity(commands.len());
+        for (command, answer) in commands.into_iter().zip(answers) {
+            ends.push(match answer {
+                Some(answer) => Ok(answer),
+                None if waits.contains(&command.intent_id) => Err(command),
+                None => Ok(Err(lost())),
+            });
+        }
+        ends
     }
 
     async fn wait(&self, commands: Vec<Command>) -> Vec<Answer> {
@@ -145,7 +148,7 @@ impl Sending {
         left: &[usize],
         trial: Trial,
     ) -> Outcome<()> {
-        within(deadlines::BATCH, self.round(desks, progress, left, trial)).await?
+        within(deadlines::BATCH, Box::pin(self.round(desks, progress, left, trial))).await?
     }
 
     /// Tries the commands that are left, and answers those that are certain.
@@ -169,13 +172,12 @@ impl Sending {
             settled.conclude(ctx, desks, progress, left, trial);
             return Ok(());
         }
-        let (mut tx, ready) = match trial {
-            Trial::Waiting => (ctx.begin_waiting(locks(&tried), Some(limits::LOCK)).await?, left.to_vec()),
-            _ => {
-                let mut tx = ctx.pool.begin().await?;
-                let held = try_locks(&mut tx, &locks(&tried)).await?;
-                (tx, free(progress, left, &held))
-            }
+        let (mut tx, ready) = if trial == Trial::Waiting {
+            (ctx.begin_waiting(locks(&tried), Some(limits::LOCK)).await?, left.to_vec())
+        } else {
+            let mut tx = ctx.pool.begin().await?;
+            let held = try_locks(&mut tx, &locks(&tried)).await?;
+            (tx, free(progress, left, &held))
         };
         let tried: Vec<&Command> = ready.iter().map(|index| &commands[*index]).collect();
         if tried.is_empty() {

@@ -117,7 +117,7 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
         }
         one.thaw();
         assert!(
-            began.elapsed() < Duration::from_secs(120),
+            began.elapsed() < Duration::from_mins(2),
             "it was never stopped in the middle of a transaction"
         );
     }

@@ -305,10 +305,14 @@ async fn what_postgresql_has_given_up_is_told_by_its_state() {
     run(&mut other, "SET statement_timeout = 0").await;
     let locked = failing(&mut other, "SET lock_timeout = '50ms'; SELECT pg_advisory_lock(1)").await;
     assert_eq!(state(locked), "55P03");
-    run(&mut other, "SET lock_timeout = 0; SELECT pg_advisory_lock(2)").await;
+    run(&mut one, "SELECT pg_advisory_unlock_all()").await;
+    run(&mut one, "BEGIN; SELECT pg_advisory_xact_lock(1)").await;
+    run(&mut other, "SET lock_timeout = 0; BEGIN; SELECT pg_advisory_xact_lock(2)").await;
     // Each waits for the other; PostgreSQL picks one.
-    let (first, second) =
-        tokio::join!(one.execute("SELECT pg_advisory_lock(2)"), other.execute("SELECT pg_advisory_lock(1)"));
+    let (first, second) = tokio::join!(
+        one.execute("SELECT pg_advisory_xact_lock(2)"),
+        other.execute("SELECT pg_advisory_xact_lock(1)")
+    );
     let deadlock = first.err().or(second.err()).unwrap();
     assert_eq!(state(deadlock.into()), "40P01");
     run(&mut one, "ROLLBACK").await;

@@ -51,7 +51,7 @@ async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
         }
         proxy.go_on();
         assert!(
-            began.elapsed() < Duration::from_secs(120),
+            began.elapsed() < Duration::from_mins(2),
             "it was never cut off in the middle of a transaction"
         );
     }
