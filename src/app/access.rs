@@ -262,7 +262,7 @@ async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<E
     rows.into_iter().map(Entry::try_from).collect()
 }
 
-/// Closes an intent that is just made, where the operator has all new ones closed (ENTENTE_DEFAULT_ACCESS): its creator has all
+/// Closes an intent that is just made, where the operator has all new ones closed (`ENTENTE_DEFAULT_ACCESS`): its creator has all
 /// of it, and those who are assigned with it may work on it.
 ///
 /// # Errors

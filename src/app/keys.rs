@@ -1,8 +1,9 @@
 //! Keys: making, rotating and revoking them. Table `keys`. Telling who presents one is `authentication.rs`; the keys that
-//! the house makes by itself are `seeds.rs`; what each server notes about keys is `keys/noted.rs`.
+//! the house makes by itself are `seeds.rs`; that they changed elsewhere, `keys/changes.rs`.
 
-mod noted;
+mod changes;
 
+use entente_core::canonical::Digest;
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
@@ -18,8 +19,7 @@ use super::authentication::{Hashed, hash};
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
 
-pub(crate) use noted::keep_digest;
-pub use noted::{refresh, save_uses};
+pub use changes::refresh;
 
 /// Seconds that an old key goes on working after it was rotated, when nothing is said.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
@@ -190,6 +190,27 @@ pub async fn list(
     rows.into_iter().map(|row| Found::try_from(row).map(|found| found.key)).collect()
 }
 
+/// Writes down when keys were last used.
+///
+/// # Errors
+/// The database.
+pub async fn save_uses(ctx: &Ctx) -> Outcome<u64> {
+    let (ids, times): (Vec<uuid::Uuid>, Vec<Timestamp>) = ctx.grants.take_uses().into_iter().unzip();
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let done = sqlx::query!(
+        "-- keys::save_uses
+         UPDATE keys SET last_used_at = u.at FROM UNNEST($1::uuid[], $2::timestamptz[]) AS u (id, at)
+         WHERE keys.id = u.id AND (keys.last_used_at IS NULL OR keys.last_used_at < u.at)",
+        &ids,
+        &times
+    )
+    .execute(&ctx.pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
 struct Row {
     id: uuid::Uuid,
     public_id: String,
@@ -321,6 +342,18 @@ pub(crate) async fn insert(
         hashed.sha256.as_slice()
     )
     .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps the SHA-256 of a key that an earlier release made: the key is the same, so nobody has to hear of it.
+pub(crate) async fn keep_digest(ctx: &Ctx, id: KeyId, digest: &Digest) -> Outcome<()> {
+    sqlx::query!(
+        "-- keys::keep_digest\n UPDATE keys SET secret_sha256 = $2 WHERE id = $1 AND secret_sha256 IS NULL",
+        id.uuid(),
+        digest.as_slice()
+    )
+    .execute(&ctx.pool)
     .await?;
     Ok(())
 }

@@ -177,10 +177,10 @@ impl Process {
         Pid::from_child(&self.child)
     }
 
-    /// Bytes of memory that it has, as the system counts them.
+    /// Bytes of memory that it has taken, as the system counts them; not its program, of which a build for tests has much.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
