@@ -21,18 +21,18 @@ demo: ## The whole story end to end, as a transcript
 	@scripts/setup.sh run
 	@cargo run --release -- demo
 
-test: setup check unit clients web ## Everything that must hold: lints, tests, foreign clients
+# AGAIN=--again runs a failed test once more, alone: continuous integration does.
+test: setup ## Everything that must hold: lints, tests, foreign clients; prints the time of each step and the slowest tests
+	@scripts/test.py $(AGAIN)
 
-unit: setup ## The tests in Rust: the law's properties, and everything through the door
-	cargo test --workspace
+unit: setup ## The tests in Rust: the domain's properties, and everything over HTTP
+	@scripts/test.py rust
 
 clients: setup ## Unmodified foreign clients against a real server
-	cargo build
-	.venv/bin/python -m pytest -q tests/clients
+	@scripts/test.py clients
 
 web: setup ## The pages in a real browser; pictures go to tests/web/output
-	cargo build
-	cd tests/web && npm test --silent
+	@scripts/test.py web
 
 check: lint sqlx-check ## Formatting, lints, documentation, checked SQL
 

@@ -72,8 +72,15 @@ impl Cluster {
 
     async fn start() -> Self {
         let dir = std::env::temp_dir().join(format!("entente-tests-{}", std::process::id()));
-        // What tests write need not survive a power cut; the crash tests have a cluster of their own.
-        let settings = [("fsync", "off"), ("max_connections", "1000"), ("shared_buffers", "128MB")];
+        // What tests write need not survive a power cut; the crash tests have a cluster of their own. Each test's database is a copy
+        // of the template: compressing that copy for the write-ahead log took more time than anything else in a test.
+        let settings = [
+            ("fsync", "off"),
+            ("full_page_writes", "off"),
+            ("wal_compression", "off"),
+            ("max_connections", "1000"),
+            ("shared_buffers", "128MB"),
+        ];
         let private = Private::start(&dir, None, &settings).await.unwrap();
         watch(&dir);
         let mut connection = private.options().connect().await.unwrap();
@@ -106,7 +113,8 @@ impl Cluster {
         let mut connection = self.private.options().connect().await.unwrap();
         // Two copies of one template at once may disturb each other; PostgreSQL says so, and one tries again.
         for _ in 0..200 {
-            let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"));
+            let statement =
+                sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"));
             match sqlx::raw_sql(statement).execute(&mut connection).await {
                 Ok(_) => {
                     OWN.with_borrow_mut(|own| own.0.push(name.clone()));

@@ -11,6 +11,7 @@ pub mod socket;
 mod stream;
 pub mod terminal;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -75,6 +76,16 @@ pub struct Setup {
     pub live: bool,
 }
 
+/// The seed of a server's chance: how many servers its database has had. Two servers with the same chance would give two things the
+/// same id at the same instant.
+fn seed(database: &str) -> u64 {
+    static SERVERS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+    let mut servers = SERVERS.lock().unwrap();
+    let count = servers.entry(database.to_owned()).or_default();
+    *count += 1;
+    *count
+}
+
 /// A server with its database, its clock and its keys.
 pub struct World {
     pub server: Server,
@@ -135,7 +146,7 @@ impl World {
         let mut parts = Parts::real(config.unwrap(), Cluster::get().options(&database));
         if !setup.live {
             parts.clock = clock.clone();
-            parts.chance = Arc::new(SeededChance(AtomicU64::new(1)));
+            parts.chance = Arc::new(SeededChance(AtomicU64::new(seed(&database))));
             parts.background = false;
         }
         parts.names = names;

@@ -105,8 +105,6 @@ async fn a_server_that_was_away_makes_up_as_it_was_told() {
 async fn of_two_servers_one_fires() {
     let a = World::start().await;
     let b = World::on(Setup::default(), a.database.clone()).await;
-    // Both have the same chance: what they make at one instant would have one name.
-    b.clock.advance(1);
     let ada = a.agent("agent.ada").await;
     let mut made = Vec::new();
     for _ in 0..8 {

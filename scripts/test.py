@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Runs the whole suite step by step and prints what each step took, and the ten slowest tests.
+
+    scripts/test.py [--again] [STEP ...]        steps: see STEPS; all of them when none is named
+
+With --again a test that fails is run once more, alone, after its step. One that passes then is printed under FLAKY with the log of its
+failure; more than two of them, or one that fails again, fail the run.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv" / "bin" / "python"
+PAGES = ROOT / "tests" / "web"
+
+# Flaky tests that a run with --again puts up with.
+FLAKY_LIMIT = 2
+# Failing tests that are run again: more of them are no accident, and would take the run past its time.
+AGAIN_LIMIT = 10
+SLOWEST = 10
+# Lines of a failure's log that the summary repeats.
+LOG_LINES = 60
+
+
+class Failure:
+    """A test that failed, the log of its failure, and the command that runs it alone."""
+
+    def __init__(self, name, log, alone, cwd=ROOT):
+        self.name, self.log, self.alone, self.cwd = name, log, alone, cwd
+
+
+class Run:
+    """What one run of the suite has seen so far."""
+
+    def __init__(self, again):
+        self.again = again
+        self.steps, self.tests, self.flaky, self.broken = [], [], [], []
+
+    def step(self, name, work):
+        print(f"\n=== {name}", flush=True)
+        began = time.monotonic()
+        try:
+            failures = work(self)
+        except subprocess.CalledProcessError as error:
+            # A step whose program failed without naming a test: the compiler, a linter, a crash.
+            failures = []
+            self.broken.append(f"{name} ({error})")
+        self.judge(failures)
+        self.steps.append((time.monotonic() - began, name))
+
+    def judge(self, failures):
+        for failure in failures:
+            if not self.again or len(failures) > AGAIN_LIMIT:
+                self.broken.append(failure.name)
+                continue
+            print(f"\n=== again, alone: {failure.name}", flush=True)
+            passed = subprocess.run(failure.alone, cwd=failure.cwd, check=False).returncode == 0
+            if passed:
+                self.flaky.append(failure)
+            else:
+                self.broken.append(failure.name)
+
+    def report(self):
+        print(f"\n=== the {SLOWEST} slowest tests")
+        for seconds, name in sorted(self.tests, reverse=True)[:SLOWEST]:
+            print(f"{seconds:8.1f} s  {name}")
+        print("\n=== the steps")
+        for seconds, name in self.steps:
+            print(f"{seconds:8.1f} s  {name}")
+        print(f"{sum(seconds for seconds, _ in self.steps):8.1f} s  in all, {len(self.tests)} tests")
+        if self.flaky:
+            print("\n=== FLAKY: failed once, passed alone")
+        for failure in self.flaky:
+            print(f"\n--- {failure.name}\n" + "\n".join(failure.log.splitlines()[-LOG_LINES:]))
+        if self.broken:
+            print("\n=== FAILED\n" + "\n".join(self.broken))
+        if len(self.flaky) > FLAKY_LIMIT:
+            print(f"\n{len(self.flaky)} flaky tests; {FLAKY_LIMIT} are the most that a run puts up with.")
+        return not self.broken and len(self.flaky) <= FLAKY_LIMIT
+
+
+def command(*words, cwd=ROOT, **environment):
+    """Runs a command that names no tests; its failure is the step's."""
+    subprocess.run(words, cwd=cwd, check=True, env=os.environ | environment)
+
+
+def lines_of(words, cwd=ROOT, **environment):
+    """Runs a command, passing its output on; all of it, and the exit status."""
+    child = subprocess.Popen(words, cwd=cwd, env=os.environ | environment, stdout=subprocess.PIPE, text=True, errors="replace")
+    said = []
+    for line in child.stdout:
+        print(line, end="", flush=True)
+        said.append(line)
+    return "".join(said), child.wait()
+
+
+def lint(_run):
+    command("make", "lint")
+    return []
+
+
+def sql(_run):
+    command("make", "sqlx-check")
+    return []
+
+
+def build(_run):
+    command("cargo", "test", "--workspace", "--no-run")
+    return []
+
+
+# libtest's line of a finished test, with the time that `--report-time` adds.
+FINISHED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED)(?:, .*)? <([\d.]+)s>$", re.M)
+
+
+def rust(run):
+    """The tests in Rust, one program after the other."""
+    listed = subprocess.run(
+        ["cargo", "test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"],
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout
+    failures = []
+    for artifact in map(json.loads, filter(None, listed.splitlines())):
+        if not artifact.get("executable") or not artifact["profile"]["test"]:
+            continue
+        failures += program(run, Path(artifact["executable"]), Path(artifact["manifest_path"]).parent)
+    return failures
+
+
+def program(run, path, package):
+    """One test program: times and failures of its tests."""
+    kind = re.sub(r"-[0-9a-f]{16}$", "", path.name)
+    print(f"\n--- {kind}", flush=True)
+    # The times of tests are unstable output of the standard test runner; this way the pinned compiler's prints them.
+    timed = {"RUSTC_BOOTSTRAP": "1", "CARGO_MANIFEST_DIR": str(package)}
+    said, status = lines_of([path, "-Z", "unstable-options", "--report-time"], cwd=package, **timed)
+    failures = []
+    for name, verdict, seconds in FINISHED.findall(said):
+        run.tests.append((float(seconds), f"{kind} {name}"))
+        if verdict == "FAILED":
+            log = re.search(rf"^---- {re.escape(name)} std(?:out|err) ----$(.*?)(?=^---- \S+ std|^failures:$)", said, re.M | re.S)
+            failures.append(Failure(f"{kind} {name}", log.group(1) if log else said, [path, "--exact", name, "--nocapture"], package))
+    if status != 0 and not failures:
+        raise subprocess.CalledProcessError(status, kind)
+    return failures
+
+
+def cases(report):
+    """Each test case of a JUnit report: its element, name and seconds; a failure's text or None."""
+    for case in xml.parse(report).iter("testcase"):
+        wrong = next((child for kind in ("failure", "error") for child in case.iter(kind)), None)
+        log = None if wrong is None else "\n".join(filter(None, [wrong.get("message"), wrong.text]))
+        yield case, case.get("name"), float(case.get("time") or 0), log
+
+
+def clients(run):
+    """Unmodified foreign clients against a real server."""
+    command("cargo", "build", "--quiet")
+    failures = []
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        _, status = lines_of([PYTHON, "-m", "pytest", "-q", "tests/clients", f"--junitxml={report}"])
+        if not report.exists():
+            raise subprocess.CalledProcessError(status, "pytest")
+        for case, name, seconds, log in cases(report):
+            test = "/".join(case.get("classname").split(".")) + f".py::{name}"
+            run.tests.append((seconds, test))
+            if log is not None:
+                failures.append(Failure(test, log, [PYTHON, "-m", "pytest", "-q", test]))
+    if status != 0 and not failures:
+        raise subprocess.CalledProcessError(status, "pytest")
+    return failures
+
+
+def web(run):
+    """The pages in a real browser."""
+    command("cargo", "build", "--quiet")
+    node = [PAGES / "node_modules" / ".bin" / "node", "--test", "--test-concurrency=1", "--test-timeout=1200000"]
+    pages = sorted(path.name for path in PAGES.glob("*.test.js"))
+    failures = []
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        said = ["--test-reporter=spec", "--test-reporter-destination=stdout"]
+        kept = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
+        _, status = lines_of([*node, *said, *kept, *pages], cwd=PAGES)
+        if not report.exists():
+            raise subprocess.CalledProcessError(status, "node --test")
+        for _, name, seconds, log in cases(report):
+            run.tests.append((seconds, f"web {name}"))
+            if log is not None:
+                alone = [*node, f"--test-name-pattern=^{re.escape(name)}$", *pages]
+                failures.append(Failure(f"web {name}", log, alone, PAGES))
+    if status != 0 and not failures:
+        raise subprocess.CalledProcessError(status, "node --test")
+    return failures
+
+
+STEPS = {"lint": lint, "sql": sql, "build": build, "rust": rust, "clients": clients, "web": web}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--again", action="store_true", help="run a failed test once more, alone")
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
+    asked = parser.parse_args()
+    if unknown := [name for name in asked.steps if name not in STEPS]:
+        parser.error(f"{', '.join(unknown)}: there are {', '.join(STEPS)}")
+    run = Run(asked.again)
+    for name in asked.steps or STEPS:
+        run.step(name, STEPS[name])
+    sys.exit(0 if run.report() else 1)
+
+
+if __name__ == "__main__":
+    main()
