@@ -13,7 +13,7 @@ help: ## This list
 setup: ## Install what a fresh machine lacks: PostgreSQL's programs, the Python clients, a browser
 	@scripts/setup.sh
 
-run: ## A server for development, with a private PostgreSQL and a fresh key
+run: ## A server for development, with a private PostgreSQL and fresh keys
 	@scripts/setup.sh run
 	@cargo run --release -- dev
 

@@ -1,5 +1,5 @@
 //! Escalations (RFC-0013): an agent puts an intent before people. One that names a person waits for that person's own word;
-//! one that names nobody for whoever is an admin of the intent, or a person who can read it.
+//! one that names nobody for any person who can read the intent. No agent resolves one, nor does who raised it.
 //!
 //! An escalation is prose that somebody answers in prose. A question with options, which a program acts on, is a binding
 //! moment ([`crate::moments`]).
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::access::{Level, Standing, check_reason};
+use crate::authority::{self, Authority};
 use crate::clock::Timestamp;
 use crate::ids::{EscalationId, IntentId};
 use crate::limits::{ESCALATIONS_WAITING, TEXT_BYTES};
@@ -93,6 +94,9 @@ pub struct Escalation {
     pub intent_id: IntentId,
     /// Who asks.
     pub escalated_by: String,
+    /// Whose key it did so with; `None` where nobody noted that.
+    #[serde(default)]
+    pub escalated_by_principal: Option<String>,
     /// The person who is to answer, and nobody else.
     pub assigned_to: Option<String>,
     /// Why.
@@ -139,7 +143,7 @@ pub struct EscalationAsk {
 pub fn escalate(
     ask: EscalationAsk,
     intent_id: IntentId,
-    by: &str,
+    (by, principal): (&str, &str),
     id: EscalationId,
     waiting: usize,
     now: Timestamp,
@@ -160,6 +164,7 @@ pub fn escalate(
         id,
         intent_id,
         escalated_by: by.to_owned(),
+        escalated_by_principal: Some(principal.to_owned()),
         assigned_to: ask.assigned_to,
         reason: ask.reason,
         priority: ask.priority,
@@ -193,6 +198,8 @@ pub struct Answerer<'a> {
     pub kind: Kind,
     /// Where the name stands with the intent.
     pub standing: Standing,
+    /// On what the key rests.
+    pub authority: Option<&'a Authority>,
 }
 
 impl Answerer<'_> {
@@ -212,22 +219,20 @@ impl Answerer<'_> {
     }
 
     fn require(&self, escalation: &Escalation) -> Result<(), Refusal> {
-        if escalation.assigned_to.is_some() {
-            if self.is_addressee(escalation) {
-                return Ok(());
-            }
-            return Err(Refusal::new(
-                Code::NotThePrincipal,
-                "This was put before a person by name. Only that person resolves it, with a key of its own.",
-            ));
-        }
-        if self.is_person() || self.standing.reaches(Level::Admin) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            Code::Forbidden,
-            "Only a person, or an admin of the intent, resolves what was escalated. Wait for one of them.",
-        ))
+        let raised = |name: &str| {
+            escalation.escalated_by == name || escalation.escalated_by_principal.as_deref() == Some(name)
+        };
+        let message = if escalation.assigned_to.is_some() && !self.is_addressee(escalation) {
+            "This was put before a person by name. Only that person resolves it, with a key of its own."
+        } else if !self.is_person() {
+            "Only a person resolves what was escalated, with a key of its own: no agent, no service, nobody in a person's name. \
+             Wait for one of those who can read the intent."
+        } else if raised(self.agent) {
+            "Who raised this cannot be who resolves it, under whatever name. Wait for another person."
+        } else {
+            return authority::require(self.authority);
+        };
+        Err(Refusal::new(Code::NotThePrincipal, message))
     }
 }
 

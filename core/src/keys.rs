@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::authority::Authority;
 use crate::clock::Timestamp;
 pub use crate::globs::glob_matches;
 use crate::ids::{Chance, KeyId};
@@ -188,6 +189,9 @@ pub struct Key {
     pub rotated_from: Option<KeyId>,
     /// When it was last used, to within a few seconds.
     pub last_used_at: Option<Timestamp>,
+    /// A person's key: on what it rests. `None` for all others, and where nobody has noted it.
+    #[serde(default)]
+    pub authority: Option<Authority>,
 }
 
 impl Key {
@@ -329,6 +333,7 @@ pub fn create(
         revoked_at: None,
         rotated_from: None,
         last_used_at: None,
+        authority: None,
     })
 }
 

@@ -12,6 +12,7 @@ pub mod agents;
 pub mod amounts;
 pub mod arbitration;
 pub mod attachments;
+pub mod authority;
 pub mod bridges;
 pub mod budgets;
 pub mod canonical;

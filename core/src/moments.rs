@@ -22,6 +22,7 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
+use crate::authority::Authority;
 use crate::clock::Timestamp;
 use crate::ids::{IntentId, JobId, KeyId, MomentId};
 use crate::principals::Kind;
@@ -143,6 +144,8 @@ pub struct Decider<'a> {
     pub key_id: KeyId,
     /// Through what.
     pub via: Via,
+    /// On what the key rests.
+    pub authority: Option<&'a Authority>,
 }
 
 /// The answer that a moment has: exactly one, and it stays. Its texts are gone once the moment is scrubbed.
@@ -162,6 +165,8 @@ pub struct Settled {
     pub key_id: KeyId,
     /// Through what.
     pub via: Via,
+    /// On what the key rested; `None` where nobody noted that.
+    pub authority: Option<Authority>,
     /// When.
     pub at: Timestamp,
 }

@@ -17,11 +17,15 @@ use crate::refusal::{Code, Refusal};
 pub const BROWSER: &str = "browser";
 /// The label of a terminal's key.
 pub const TERMINAL: &str = "terminal";
+/// The label of the key of a person's own program.
+pub const PROGRAM: &str = "program";
 /// Seconds that a browser stays logged in: a working day.
 pub const BROWSER_SECONDS: u32 = 12 * 3_600;
 /// Seconds that a terminal stays logged in: a decision or two. A file that holds such a key can be read by every program of
 /// the same user.
 pub const TERMINAL_SECONDS: u32 = 600;
+/// Seconds that the key of a person's own program is good: 90 days. It stands in a file; who still wants it then logs in again.
+pub const PROGRAM_SECONDS: u32 = 90 * 24 * 3_600;
 /// Seconds that a one-time link waits to be opened when nothing is said: until the next morning.
 pub const LINK_SECONDS: u32 = 24 * 3_600;
 /// Seconds that one waits at the most: a week.
@@ -93,7 +97,7 @@ pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), 
 /// [`Code::InvalidRequest`].
 pub fn check_label(whose: Kind, label: Option<&str>) -> Result<(), Refusal> {
     match label {
-        Some(label @ (BROWSER | TERMINAL)) if whose == Kind::Human => {
+        Some(label @ (BROWSER | TERMINAL | PROGRAM)) if whose == Kind::Human => {
             let message = format!("Only a login makes keys with the label `{label}`. Choose another.");
             Err(Refusal::field(Code::InvalidRequest, "label", "value", message))
         }

@@ -4,7 +4,7 @@
 //!
 //! Not the approvals of envelopes' tasks (`envelopes::approvals`), nor requests for access.
 
-use std::collections::BTreeSet;
+mod ballot;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,6 +16,8 @@ use crate::governance::{CompletionMode, GovernancePolicy, Rule, Violation, refus
 use crate::ids::{IntentId, PermitId};
 use crate::limits::{METADATA_BYTES, PERMIT_APPROVERS, PERMITS_WAITING, TITLE_BYTES};
 use crate::refusal::{Code, Refusal};
+
+pub use self::ballot::Ballot;
 
 /// The action that the completion of an intent uses up.
 pub const COMPLETE: &str = "complete";
@@ -65,6 +67,9 @@ pub struct Permit {
     pub intent_id: IntentId,
     /// Who asks for it.
     pub requested_by: String,
+    /// Whose key it did so with; `None` where nobody noted that.
+    #[serde(default)]
+    pub requested_by_principal: Option<String>,
     /// What for.
     pub action: String,
     /// Why.
@@ -107,7 +112,7 @@ pub struct PermitAsk {
 pub fn request(
     ask: PermitAsk,
     intent_id: IntentId,
-    by: &str,
+    (by, principal): (&str, &str),
     id: PermitId,
     waiting: usize,
     now: Timestamp,
@@ -130,6 +135,7 @@ pub fn request(
         id,
         intent_id,
         requested_by: by.to_owned(),
+        requested_by_principal: Some(principal.to_owned()),
         action: action.to_owned(),
         reason: ask.reason,
         context: ask.context,
@@ -196,7 +202,7 @@ impl Judge<'_> {
         } else if !self.admin {
             return no("This needs admin access to the intent. Ask an admin of it to approve.");
         }
-        if approves && permit.requested_by == self.agent && !policy.allow_self_approval {
+        if approves && permit.is_requested_by(self.agent) && !policy.allow_self_approval {
             return no(
                 "Nobody approves what it has asked for itself. Have another one approve it, or ask for it to be done by \
                  somebody else.",
@@ -222,12 +228,17 @@ impl Permit {
         matches!(self.status, PermitStatus::Pending | PermitStatus::Approved) && self.used_at.is_none()
     }
 
+    /// Whether somebody has asked for it, by this name or with a key of its own under another.
+    fn is_requested_by(&self, name: &str) -> bool {
+        self.requested_by == name || self.requested_by_principal.as_deref() == Some(name)
+    }
+
     /// The approvals of it that count by this policy.
     fn counted<'a>(&'a self, policy: &'a GovernancePolicy) -> impl Iterator<Item = &'a str> {
         self.approved_by.iter().map(String::as_str).filter(move |name| {
             let named =
                 policy.approvers.is_empty() || policy.approvers.iter().any(|approver| approver == name);
-            named && (policy.allow_self_approval || *name != self.requested_by)
+            named && (policy.allow_self_approval || !self.is_requested_by(name))
         })
     }
 
@@ -289,59 +300,6 @@ impl Permit {
         self.decision_notes = notes;
         Ok(self)
     }
-}
-
-/// How a vote on the completion of an intent stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ballot {
-    /// How many have to approve.
-    pub required: usize,
-    /// How many have, each counted once.
-    pub granted: usize,
-    /// The permits that they have approved.
-    pub permits: Vec<PermitId>,
-}
-
-impl Ballot {
-    /// Counts. Who votes are the approvers that the policy names, or else those who are assigned.
-    #[must_use]
-    pub fn of<'a>(
-        permits: impl IntoIterator<Item = &'a Permit>,
-        policy: &'a GovernancePolicy,
-        assigned: &'a [String],
-    ) -> Self {
-        let voters: BTreeSet<&str> = if policy.approvers.is_empty() { assigned } else { &policy.approvers }
-            .iter()
-            .map(String::as_str)
-            .collect();
-        let mut granted = BTreeSet::new();
-        let mut used = Vec::new();
-        for permit in permits.into_iter().filter(|permit| permit.is_open() && permit.action == COMPLETE) {
-            let counted: Vec<&str> = permit.counted(policy).filter(|name| voters.contains(name)).collect();
-            if !counted.is_empty() {
-                used.push(permit.id);
-                granted.extend(counted);
-            }
-        }
-        Self {
-            required: quorum(voters.len(), policy.quorum_threshold),
-            granted: granted.len(),
-            permits: used,
-        }
-    }
-}
-
-/// How many of so many voters a part of them is: rounded up, and one at the least. What a binary fraction is too much by is
-/// not taken for one more.
-fn quorum(voters: usize, part: f64) -> usize {
-    (1..voters)
-        .find(|count| {
-            // Voters are far fewer than a double can count.
-            let count = u32::try_from(*count).unwrap_or(u32::MAX);
-            let voters = u32::try_from(voters).unwrap_or(u32::MAX);
-            f64::from(count) + 1e-9 >= f64::from(voters) * part
-        })
-        .unwrap_or(voters.max(1))
 }
 
 /// The permits that a completion uses up: none where the policy asks for none. `open` are the open ones of the intent for

@@ -11,6 +11,7 @@ use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::authority::Authority;
 use crate::clock::{Timestamp, naive};
 use crate::ids::{IntentId, MomentId};
 use crate::intents::{Intent, IntentStatus};
@@ -106,6 +107,8 @@ pub struct Suspension {
     pub n: i64,
     /// Who asks.
     pub asked_by: String,
+    /// Whose key it does so with; `None` where nobody noted that.
+    pub asked_by_principal: Option<String>,
     /// The question as it was put before a person.
     pub moment_id: Option<MomentId>,
     /// Why it was put before nobody.
@@ -137,6 +140,8 @@ pub enum End {
         by: String,
         /// What else its surface says.
         metadata: Option<Map<String, Value>>,
+        /// On what the key of the answer rested.
+        authority: Option<Authority>,
     },
     /// Nobody answered in time.
     Expired,
@@ -190,12 +195,18 @@ impl After {
 impl Suspension {
     /// A new question of an intent, its `n`th.
     #[must_use]
-    pub fn new(asked: &Asked, (intent_id, n): (IntentId, i64), by: &str, now: Timestamp) -> Self {
+    pub fn new(
+        asked: &Asked,
+        (intent_id, n): (IntentId, i64),
+        (by, principal): (&str, &str),
+        now: Timestamp,
+    ) -> Self {
         Self {
             intent_id,
             id: asked.id.clone(),
             n,
             asked_by: by.to_owned(),
+            asked_by_principal: Some(principal.to_owned()),
             moment_id: None,
             unasked: None,
             state: SuspensionState::Open,
@@ -208,6 +219,12 @@ impl Suspension {
             responded_by: None,
             end_reason: None,
         }
+    }
+
+    /// Whether somebody asks it, by this name or with a key of its own under another.
+    #[must_use]
+    pub fn is_asked_by(&self, name: &str) -> bool {
+        self.asked_by == name || self.asked_by_principal.as_deref() == Some(name)
     }
 
     /// Whether its time is over and nobody has written that down yet.
@@ -247,7 +264,7 @@ impl Suspension {
         let mut put = |member: &str, value: Value| record.insert(member.to_owned(), value);
         put("resolution", json!(end.state().as_str()));
         match end {
-            End::Responded { value, by, metadata } => {
+            End::Responded { value, by, metadata, .. } => {
                 put("response", value.clone());
                 put("responded_by", json!(by));
                 // In the asker's own form: the SDK reads it as it stands (contract 3.6).

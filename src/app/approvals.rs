@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use chrono::TimeDelta;
+use entente_core::authority;
 use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::approvals::{self as law, Decision};
@@ -172,6 +173,8 @@ pub async fn decide(
 ) -> Outcome<Decided> {
     caller.require(Scope::MailWrite)?;
     require_person(ctx, caller)?;
+    // A key that somebody else made for a person looks, and decides nothing.
+    authority::require(caller.authority())?;
     if reason.is_some_and(|reason| reason.len() > TEXT_BYTES) {
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
@@ -206,7 +209,7 @@ pub async fn decide(
     tx.commit().await?;
     put.announce(ctx);
     let delivered = if decision == Decision::Approve { put.touched.len() } else { 0 };
-    tracing::info!(target: "entente::aee", id = ?id, decided_by = by, ?decision, "a task was decided about");
+    tracing::info!(target: "entente::aee", id = ?id, decided_by = by, authority = ?caller.authority(), ?decision, "a task was decided about");
     Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
 }
 

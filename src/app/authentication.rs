@@ -19,6 +19,9 @@ use super::keys::{self, Found, find_by_public_ids};
 use super::{AppError, Ctx, Grant, Outcome, aside};
 use crate::telemetry::refused::Refused;
 
+/// How the public part of a seeded key begins, which no other key's can.
+const SEEDED: &str = "seed:";
+
 /// Why a key opened nothing: for the log, and for nobody who presents one.
 struct Shut {
     reason: &'static str,
@@ -175,6 +178,7 @@ fn vouched_for(ctx: &Ctx, principal: String, expires_at: Timestamp) -> Arc<Grant
         revoked_at: None,
         rotated_from: None,
         last_used_at: None,
+        authority: None,
     };
     Arc::new(Grant::new(key, Kind::Agent, 0))
 }
@@ -190,7 +194,12 @@ fn public_id(ctx: &Ctx, presented: &str, digest: &Digest) -> Option<String> {
 
 /// What a seeded key of `entente dev` is looked up by: a digest of itself.
 pub(crate) fn seeded_id(digest: &Digest) -> String {
-    format!("seed:{}", entente_core::canonical::hex(digest))
+    format!("{SEEDED}{}", entente_core::canonical::hex(digest))
+}
+
+/// Whether a key is one of `entente dev --seed`, by what it is looked up by.
+pub(crate) fn is_seeded(public_id: &str) -> bool {
+    public_id.starts_with(SEEDED)
 }
 
 pub(crate) fn verify(secret: &str, hash: &str) -> bool {

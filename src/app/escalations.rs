@@ -49,7 +49,8 @@ pub async fn escalate(
     let now = line.now();
     let waiting = waiting(&mut tx, intent_id).await?;
     let id = EscalationId::mint(now, &*ctx.chance);
-    let made = law::escalate(ask, intent_id, &caller.agent, id, waiting, now)?;
+    let by = (caller.agent.as_str(), caller.principal());
+    let made = law::escalate(ask, intent_id, by, id, waiting, now)?;
     insert(&mut tx, &made).await?;
     let payload = json!({
         "about": "escalation", "escalation_id": made.id, "reason": made.reason, "priority": made.priority,
@@ -130,6 +131,7 @@ pub async fn resolve(
         agent: &caller.agent,
         principal: caller.principal(),
         kind: caller.grant.kind,
+        authority: caller.authority(),
         standing: seat.map_or(nowhere, |seat| seat.standing),
     };
     let found = load(&mut tx, id).await?.filter(|found| by.sees(found));
@@ -145,6 +147,7 @@ pub async fn resolve(
         let payload = json!({
             "escalation_id": id, "resolution": resolved.resolution, "resolved_by": resolved.resolved_by,
             "escalated_by": resolved.escalated_by, "notes": resolved.resolution_notes,
+            "authority": caller.authority(),
         });
         line.record(ctx, Draft::of(Kind::EscalationResolved, &caller.agent, payload));
         line.save(&mut tx).await?;
@@ -173,7 +176,7 @@ macro_rules! select {
         sqlx::query_as!(
             Row,
             "-- " + $name + "
-             SELECT x.id, x.intent_id, x.escalated_by, x.assigned_to, x.reason, x.priority, x.urgency, x.context,
+             SELECT x.id, x.intent_id, x.escalated_by, x.escalated_by_principal, x.assigned_to, x.reason, x.priority, x.urgency, x.context,
                     x.status, x.resolved_by, x.resolved_at, x.resolution, x.resolution_notes, x.created_at
              FROM escalations x " + $rest
             $(, $argument)*
@@ -185,6 +188,7 @@ struct Row {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,
     escalated_by: String,
+    escalated_by_principal: Option<String>,
     assigned_to: Option<String>,
     reason: String,
     priority: String,
@@ -207,6 +211,7 @@ impl TryFrom<Row> for Escalation {
             id: row.id.into(),
             intent_id: row.intent_id.into(),
             escalated_by: row.escalated_by,
+            escalated_by_principal: row.escalated_by_principal,
             assigned_to: row.assigned_to,
             reason: row.reason,
             priority: weight(&row.priority)?,
@@ -298,8 +303,8 @@ async fn insert(conn: &mut PgConnection, made: &Escalation) -> Outcome<()> {
     sqlx::query!(
         "-- escalations::insert
          INSERT INTO escalations (id, intent_id, escalated_by, assigned_to, reason, priority, urgency, context, status,
-                                  created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                                  created_at, escalated_by_principal)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         made.id.uuid(),
         made.intent_id.uuid(),
         made.escalated_by,
@@ -309,7 +314,8 @@ async fn insert(conn: &mut PgConnection, made: &Escalation) -> Outcome<()> {
         made.urgency.as_str(),
         serde_json::to_string(&made.context)?,
         made.status.as_str(),
-        made.created_at
+        made.created_at,
+        made.escalated_by_principal
     )
     .execute(conn)
     .await?;

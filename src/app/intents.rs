@@ -238,7 +238,7 @@ pub async fn patch_state(
 ///
 /// # Errors
 /// It is not there or the caller is no admin; the version is stale; the transition is not lawful, or its policy does not
-/// allow it (RFC-0013).
+/// allow it (RFC-0013); it waits for a person's answer, and the caller is neither who asks nor a person.
 pub async fn set_status(
     ctx: &Ctx,
     caller: &Caller,
@@ -257,8 +257,7 @@ pub async fn set_status(
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
-    let (intent, called_off) =
-        suspensions::call_off(&mut tx, ctx, &mut line, intent, status, &caller.agent).await?;
+    let (intent, called_off) = suspensions::call_off(&mut tx, ctx, &mut line, intent, status, caller).await?;
     let next = intent.moved(status, ctx.settings.strict, line.now())?;
     permits::use_up(&mut tx, ctx, &mut line, &caller.agent, &used).await?;
     update(&mut tx, &next).await?;

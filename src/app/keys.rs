@@ -1,9 +1,10 @@
 //! Keys: making, rotating and revoking them. Table `keys`. Telling who presents one is `authentication.rs`; the keys that
-//! the house makes by itself are `seeds.rs`; that they changed elsewhere, `keys/changes.rs`.
+//! the house makes by itself are `seeds.rs`; that they changed elsewhere, `keys/changes.rs`; what is written of them, `keys/writes.rs`.
 
 mod changes;
+mod writes;
 
-use entente_core::canonical::Digest;
+use entente_core::authority::{Authority, Basis};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
@@ -15,11 +16,13 @@ use entente_core::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::authentication::{Hashed, hash};
+pub use self::changes::refresh;
+use self::writes::end_key;
+pub use self::writes::save_uses;
+pub(crate) use self::writes::{end_labelled, insert, keep_digest};
+use super::authentication::{hash, is_seeded};
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
-
-pub use changes::refresh;
 
 /// Seconds that an old key goes on working after it was rotated, when nothing is said.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
@@ -42,7 +45,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Makes a key for a principal.
+/// Makes a key for a principal. One that is made for another person decides nothing in that person's place.
 ///
 /// # Errors
 /// The scope `admin` or the power to make such a key is missing; there is no such principal; the ask is not lawful.
@@ -66,9 +69,13 @@ pub async fn create(
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let id = KeyId::mint(line.now(), &*ctx.chance);
-    let key =
+    let mut key =
         law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
-    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
+    key.authority = (whom.kind == Kind::Human).then(|| caller.hands_on(principal_id));
+    let payload = json!({
+        "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
+        "authority": key.authority,
+    });
     line.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
     insert(&mut tx, &key, &hashed, line.tail.seq).await?;
     line.save(&mut tx).await?;
@@ -107,6 +114,8 @@ pub async fn rotate(
     }
     let overlap_end = plus_seconds(now, overlap_seconds);
     let end = old.expires_at.map_or(overlap_end, |end| end.min(overlap_end));
+    let itself = old.id == caller.grant.key.id;
+    let handed = (kind == Kind::Human).then(|| caller.hands_on(&old.principal_id));
     let key = Key {
         id: KeyId::mint(now, &*ctx.chance),
         public_id: presented.public_id.clone(),
@@ -114,9 +123,14 @@ pub async fn rotate(
         created_at: now,
         rotated_from: Some(old.id),
         last_used_at: None,
+        // Whoever rotates another key than its own gets to know the new one.
+        authority: if itself { old.authority.clone() } else { handed },
         ..old
     };
-    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "rotated_from": id, "old_key_ends_at": end });
+    let payload = json!({
+        "key_id": key.id, "principal_id": key.principal_id, "rotated_from": id, "old_key_ends_at": end,
+        "authority": key.authority,
+    });
     line.record(ctx, Draft::of(EventKind::KeyRotated, caller.principal(), payload));
     insert(&mut tx, &key, &hashed, line.tail.seq).await?;
     end_key(&mut tx, id, Some(end), None, line.tail.seq).await?;
@@ -178,7 +192,7 @@ pub async fn list(
         "-- keys::list
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, k.changed_seq, p.kind
+                k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id
          WHERE k.principal_id = $1 AND ($2::uuid IS NULL OR k.id > $2) ORDER BY k.id LIMIT $3",
         principal_id,
@@ -188,27 +202,6 @@ pub async fn list(
     .fetch_all(&mut *connection)
     .await?;
     rows.into_iter().map(|row| Found::try_from(row).map(|found| found.key)).collect()
-}
-
-/// Writes down when keys were last used.
-///
-/// # Errors
-/// The database.
-pub async fn save_uses(ctx: &Ctx) -> Outcome<u64> {
-    let (ids, times): (Vec<uuid::Uuid>, Vec<Timestamp>) = ctx.grants.take_uses().into_iter().unzip();
-    if ids.is_empty() {
-        return Ok(0);
-    }
-    let done = sqlx::query!(
-        "-- keys::save_uses
-         UPDATE keys SET last_used_at = u.at FROM UNNEST($1::uuid[], $2::timestamptz[]) AS u (id, at)
-         WHERE keys.id = u.id AND (keys.last_used_at IS NULL OR keys.last_used_at < u.at)",
-        &ids,
-        &times
-    )
-    .execute(&ctx.pool)
-    .await?;
-    Ok(done.rows_affected())
 }
 
 struct Row {
@@ -229,6 +222,8 @@ struct Row {
     rotated_from: Option<uuid::Uuid>,
     changed_seq: i64,
     last_used_at: Option<Timestamp>,
+    basis: Option<String>,
+    let_in_by: Option<String>,
     kind: String,
 }
 
@@ -253,6 +248,13 @@ impl TryFrom<Row> for Found {
         let scopes =
             row.scopes.iter().map(|scope| Scope::parse(scope).ok_or_else(|| unknown("scope", scope)));
         let dialect = row.dialect.map(|word| Dialect::parse(&word).ok_or_else(|| unknown("dialect", &word)));
+        let kind = Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?;
+        let authority = match row.basis {
+            _ if kind != Kind::Human => None,
+            Some(basis) => Some(authority(&basis, row.let_in_by)?),
+            // It is one whatever release has written it down.
+            None => is_seeded(&row.public_id).then(Authority::seeded),
+        };
         Ok(Self {
             key: Key {
                 id: row.id.into(),
@@ -269,13 +271,20 @@ impl TryFrom<Row> for Found {
                 revoked_at: row.revoked_at,
                 rotated_from: row.rotated_from.map(KeyId::from),
                 last_used_at: row.last_used_at,
+                authority,
             },
             secret_hash: row.secret_hash,
             secret_sha256: row.secret_sha256,
             changed_seq: row.changed_seq,
-            kind: Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
+            kind,
         })
     }
+}
+
+/// On what a person's key rests, as it is stored.
+pub(crate) fn authority(basis: &str, let_in_by: Option<String>) -> Outcome<Authority> {
+    let basis = Basis::parse(basis).ok_or_else(|| unknown("basis of a key", basis))?;
+    Ok(Authority { basis, let_in_by })
 }
 
 /// Keys by the part that they are looked up by.
@@ -285,7 +294,7 @@ pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) ->
         "-- keys::find_by_public_ids
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, k.changed_seq, p.kind
+                k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = ANY ($1)",
         ids as &[&str]
     )
@@ -301,7 +310,7 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
         "-- keys::reachable
          SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, k.changed_seq, p.kind
+                k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.id = $1",
         id.uuid()
     )
@@ -311,88 +320,4 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
     found
         .filter(|found| found.key.principal_id == caller.principal() || caller.has(Scope::Admin))
         .ok_or_else(|| not_found("key"))
-}
-
-pub(crate) async fn insert(
-    conn: &mut PgConnection,
-    key: &Key,
-    hashed: &Hashed,
-    changed_seq: i64,
-) -> Outcome<()> {
-    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    sqlx::query!(
-        "-- keys::insert
-         INSERT INTO keys (id, public_id, principal_id, secret_hash, label, scopes, act_as, dialect, rate_per_second,
-                           created_by, created_at, expires_at, rotated_from, changed_seq, secret_sha256)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
-        key.id.uuid(),
-        key.public_id,
-        key.principal_id,
-        hashed.argon2,
-        key.label,
-        &scopes as &[&str],
-        &key.act_as,
-        key.dialect.map(Dialect::as_str),
-        key.rate_per_second.and_then(|rate| i32::try_from(rate).ok()),
-        key.created_by,
-        key.created_at,
-        key.expires_at,
-        key.rotated_from.map(KeyId::uuid),
-        changed_seq,
-        hashed.sha256.as_slice()
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Keeps the SHA-256 of a key that an earlier release made: the key is the same, so nobody has to hear of it.
-pub(crate) async fn keep_digest(ctx: &Ctx, id: KeyId, digest: &Digest) -> Outcome<()> {
-    sqlx::query!(
-        "-- keys::keep_digest\n UPDATE keys SET secret_sha256 = $2 WHERE id = $1 AND secret_sha256 IS NULL",
-        id.uuid(),
-        digest.as_slice()
-    )
-    .execute(&ctx.pool)
-    .await?;
-    Ok(())
-}
-
-async fn end_key(
-    conn: &mut PgConnection,
-    id: KeyId,
-    expires_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-    changed_seq: i64,
-) -> Outcome<()> {
-    sqlx::query!(
-        "-- keys::end
-         UPDATE keys SET expires_at = $2, revoked_at = $3, changed_seq = $4 WHERE id = $1",
-        id.uuid(),
-        expires_at,
-        revoked_at,
-        changed_seq
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-pub(crate) async fn end_labelled(
-    conn: &mut PgConnection,
-    principal_id: &str,
-    label: &str,
-    now: Timestamp,
-    changed_seq: i64,
-) -> Outcome<Option<KeyId>> {
-    let ended = sqlx::query_scalar!(
-        "-- keys::end_labelled
-         UPDATE keys SET revoked_at = $3, changed_seq = $4
-         WHERE principal_id = $1 AND label = $2 AND revoked_at IS NULL RETURNING id",
-        principal_id,
-        label,
-        now,
-        changed_seq
-    );
-    Ok(ended.fetch_all(conn).await?.into_iter().max().map(KeyId::from))
 }

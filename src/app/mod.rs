@@ -15,6 +15,7 @@ pub mod assignments;
 pub mod attachments;
 pub mod audit;
 pub mod authentication;
+mod authority;
 pub mod bridges;
 pub mod buses;
 pub mod caller;

@@ -171,6 +171,7 @@ pub(crate) fn decider(caller: &Caller) -> Decider<'_> {
         as_itself: caller.is_itself(),
         key_id: key.id,
         via,
+        authority: key.authority.as_ref(),
     }
 }
 

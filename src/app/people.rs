@@ -1,21 +1,26 @@
-//! People getting in (issue 6): passwords and one-time links. Table `passwords`; links are
-//! `people/links.rs`.
+//! People getting in (issue 6): passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
 //!
 //! Logging in makes an ordinary key of the person, for a browser or for a terminal; logging out revokes it. So whatever
 //! holds for keys holds for logins, and the page that somebody looks at is a [`Caller`] like any other. How often somebody
 //! may try is the door's affair (`src/web/pace.rs`).
+//!
+//! On what such a key rests is noted with it (`entente_core::authority`): what somebody else made for a person decides nothing
+//! before that person has taken it over, by opening the link or by choosing a password of their own (`people/passwords.rs`).
 
 mod links;
+mod passwords;
 
 use std::net::IpAddr;
 
+use entente_core::authority::{Authority, Basis, let_in_by};
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{IntentId, KeyId};
 use entente_core::keys::{self as law, Key, KeyAsk, Presented, Scope};
 use entente_core::people::{
-    BROWSER, BROWSER_SECONDS, TERMINAL, TERMINAL_SECONDS, Ticket, check_password, check_path, may_let_in,
+    BROWSER, BROWSER_SECONDS, PROGRAM, PROGRAM_SECONDS, TERMINAL, TERMINAL_SECONDS, Ticket, check_path,
+    may_let_in,
 };
 use entente_core::principals::{HOUSE, Kind, Principal};
 use entente_core::refusal::{Code, Refusal};
@@ -23,12 +28,14 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::authentication::{Hashed, hash, hash_password, verify};
-use super::keys::{self, NewKey, Secret, insert};
+use super::keys::{NewKey, Secret, insert};
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, aside, idempotency, not_found, principals};
 use crate::telemetry::refused::Refused;
 
+use self::passwords::{Known, password_of};
 pub use links::tidy;
+pub use passwords::{change_password, set_password};
 
 /// The person that `entente dev` makes, for whoever looks at its pages.
 pub const DEVELOPER: &str = "human.dev";
@@ -62,43 +69,10 @@ pub struct Invitation {
     pub leads_to: String,
 }
 
-/// Sets a person's password, and ends what the old one opened: logins, terminals, and links that wait.
-///
-/// # Errors
-/// The scope `admin` or the power over that person is missing; there is no such person; the password is too short.
-pub async fn set_password(
-    ctx: &Ctx,
-    caller: &Caller,
-    principal_id: &str,
-    password: String,
-    admin: bool,
-) -> Outcome<Timestamp> {
-    require_power(caller, principal_id, admin)?;
-    check_password(&password)?;
-    let hash = hash_password(ctx, password).await?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    person(&mut tx, caller.grant.kind, principal_id).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let payload = json!({ "principal_id": principal_id, "admin": admin });
-    line.record(ctx, Draft::of(EventKind::PasswordSet, caller.principal(), payload));
-    save_password(&mut tx, principal_id, &hash, admin, caller.principal(), now).await?;
-    // Whoever knew the old one has perhaps used it: nothing that it opened, or that was made for that person, goes on.
-    for label in [BROWSER, TERMINAL] {
-        keys::end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
-    }
-    links::void(&mut tx, principal_id, now).await?;
-    line.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    keys::refresh(ctx).await?;
-    Ok(now)
-}
-
 /// Makes a one-time link that logs a person in.
 ///
 /// # Errors
-/// As [`set_password`]; it leads elsewhere.
+/// The scope `admin` or the power over that person is missing; there is no such person; it leads elsewhere.
 pub async fn link(
     ctx: &Ctx,
     caller: &Caller,
@@ -115,10 +89,10 @@ pub async fn link(
         return Ok(NewLink { path: None, expires_at });
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let key = caller.grant.key.id;
-    let made =
-        links::keep(ctx, &mut tx, &mut line, &ticket, principal_id, &ask, (caller.principal(), Some(key)));
-    let expires_at = made.await?;
+    let key = &caller.grant.key;
+    let (by, let_in_by) = (caller.principal(), let_in_by(key, principal_id));
+    let by = (by, Some(key.id), let_in_by.as_deref());
+    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, principal_id, &ask, by).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &expires_at, line.now()).await?;
     tx.commit().await?;
@@ -143,7 +117,8 @@ pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     };
     principals::insert(&mut tx, &developer).await?;
     let ask = LinkAsk { admin: true, leads_to: "/inbox".to_owned(), seconds: BROWSER_SECONDS };
-    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, DEVELOPER, &ask, (HOUSE, None)).await?;
+    let by = (HOUSE, None, Some(HOUSE));
+    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, DEVELOPER, &ask, by).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
@@ -177,8 +152,8 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr
     };
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, line.now());
-    let key = open(ctx, &mut tx, &mut line, &known.principal_id, ask, (&presented, &hashed, "password"));
-    let key = key.await?;
+    let how = (&presented, &hashed, "password", known.authority());
+    let key = open(ctx, &mut tx, &mut line, &known.principal_id, ask, how).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
@@ -214,31 +189,49 @@ pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let link = links::waiting(&mut tx, &digest, line.now()).await?;
     links::use_up(&mut tx, &digest, line.now()).await?;
     let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, line.now());
-    let key = open(ctx, &mut tx, &mut line, &link.principal_id, ask, (&presented, &hashed, "link")).await?;
+    let authority = Authority { basis: Basis::OneTimeLink, let_in_by: link.let_in_by };
+    let how = (&presented, &hashed, "link", authority);
+    let key = open(ctx, &mut tx, &mut line, &link.principal_id, ask, how).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
     Ok((NewKey { key, secret: Some(Secret(presented.reveal())) }, link.leads_to))
 }
 
-/// Makes a key for the terminal of a person who is logged in, for a few minutes.
+/// For what a person who is logged in makes a key of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// A terminal, for a few minutes.
+    Terminal,
+    /// A program of theirs that answers over the API.
+    Program,
+}
+
+/// Makes a key of a person who is logged in, which rests on what the login rests on.
 ///
 /// # Errors
 /// The caller is no person, or comes with another key than a browser's.
-pub async fn terminal(ctx: &Ctx, caller: &Caller) -> Outcome<NewKey> {
+pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     let key = &caller.grant.key;
     if caller.grant.kind != Kind::Human || key.label.as_deref() != Some(BROWSER) {
-        return Err(
-            Refusal::new(Code::Forbidden, "A terminal is let in by a person who is logged in.").into()
-        );
+        return Err(Refusal::new(
+            Code::Forbidden,
+            "Keys of their own are made by a person who is logged in.",
+        )
+        .into());
     }
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    // A terminal decides; it administers nothing.
-    let ask = ask(&scopes(false), TERMINAL, TERMINAL_SECONDS, line.now());
-    let made = open(ctx, &mut tx, &mut line, &key.principal_id, ask, (&presented, &hashed, "page")).await?;
+    let (label, seconds) = match what {
+        For::Terminal => (TERMINAL, TERMINAL_SECONDS),
+        For::Program => (PROGRAM, PROGRAM_SECONDS),
+    };
+    // It decides; it administers nothing.
+    let ask = ask(&scopes(false), label, seconds, line.now());
+    let how = (&presented, &hashed, "page", caller.hands_on(&key.principal_id));
+    let made = open(ctx, &mut tx, &mut line, &key.principal_id, ask, how).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
@@ -300,61 +293,16 @@ async fn open(
     line: &mut Line,
     principal_id: &str,
     ask: KeyAsk,
-    (presented, hashed, by): (&Presented, &Hashed, &str),
+    (presented, hashed, by, authority): (&Presented, &Hashed, &str, Authority),
 ) -> Outcome<Key> {
     let id = KeyId::mint(line.now(), &*ctx.chance);
-    let key = law::create(ask, presented.public_id.clone(), principal_id, principal_id, id, line.now())?;
+    let mut key = law::create(ask, presented.public_id.clone(), principal_id, principal_id, id, line.now())?;
+    key.authority = Some(authority);
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
-        "label": key.label, "opened_by": by,
+        "label": key.label, "opened_by": by, "authority": key.authority,
     });
     line.record(ctx, Draft::of(EventKind::KeyCreated, principal_id, payload));
     insert(conn, &key, hashed, line.tail.seq).await?;
     Ok(key)
-}
-
-struct Known {
-    principal_id: String,
-    hash: String,
-    admin: bool,
-}
-
-impl Known {
-    fn scopes(&self) -> Vec<Scope> {
-        scopes(self.admin)
-    }
-}
-
-async fn password_of(conn: &mut PgConnection, principal_id: &str) -> Outcome<Option<Known>> {
-    let known = sqlx::query_as!(
-        Known,
-        "-- people::password_of
-         SELECT principal_id, hash, admin FROM passwords WHERE principal_id = $1",
-        principal_id
-    );
-    Ok(known.fetch_optional(conn).await?)
-}
-
-async fn save_password(
-    conn: &mut PgConnection,
-    principal_id: &str,
-    hash: &str,
-    admin: bool,
-    by: &str,
-    now: Timestamp,
-) -> Outcome<()> {
-    sqlx::query!(
-        "-- people::save_password
-         INSERT INTO passwords (principal_id, hash, admin, set_by, set_at) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT (principal_id) DO UPDATE SET hash = excluded.hash, admin = excluded.admin,
-             set_by = excluded.set_by, set_at = excluded.set_at",
-        principal_id,
-        hash,
-        admin,
-        by,
-        now
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }

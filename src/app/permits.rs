@@ -12,7 +12,6 @@ use entente_core::ids::{IntentId, PermitId};
 use entente_core::keys::Scope;
 use entente_core::limits::{PERMITS_OPEN, PERMITS_WAITING};
 use entente_core::permits::{self as law, Judge, Permit, PermitAsk, PermitStatus};
-use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -43,7 +42,7 @@ pub async fn request(
     let now = line.now();
     let waiting = waiting(&mut tx, intent_id).await?;
     let id = PermitId::mint(now, &*ctx.chance);
-    let permit = law::request(ask, intent_id, &caller.agent, id, waiting, now)?;
+    let permit = law::request(ask, intent_id, (&caller.agent, caller.principal()), id, waiting, now)?;
     insert(&mut tx, &permit).await?;
     let payload = json!({
         "about": "approval", "approval_id": permit.id, "action": permit.action, "reason": permit.reason,
@@ -119,9 +118,9 @@ pub async fn decide(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    if !caller.is_itself() && escalations::is_person(&mut tx, &caller.agent).await? {
-        let message = "A person approves or denies with a key of their own (design §3). Ask that person.";
-        return Err(Refusal::new(Code::NotThePrincipal, message).into());
+    if escalations::is_person(&mut tx, &caller.agent).await? {
+        // What is put before a person, that person decides (design §3).
+        caller.require_person()?;
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
@@ -143,7 +142,7 @@ pub async fn decide(
         let payload = json!({
             "approval_id": permit.id, "action": permit.action, "decision": decision, "status": permit.status,
             "requested_by": permit.requested_by, "decided_by": caller.agent, "approvals": permit.approved_by.len(),
-            "notes": permit.decision_notes,
+            "notes": permit.decision_notes, "authority": caller.authority(),
         });
         line.record(ctx, Draft::of(kind, &caller.agent, payload));
         line.save(&mut tx).await?;
@@ -204,7 +203,7 @@ macro_rules! select {
         sqlx::query_as!(
             Row,
             "-- " + $name + "
-             SELECT id, intent_id, requested_by, action, reason, context, status, approved_by, decided_by, decided_at,
+             SELECT id, intent_id, requested_by, requested_by_principal, action, reason, context, status, approved_by, decided_by, decided_at,
                     decision_notes, used_by, used_at, created_at
              FROM permits " + $rest
             $(, $argument)*
@@ -216,6 +215,7 @@ struct Row {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,
     requested_by: String,
+    requested_by_principal: Option<String>,
     action: String,
     reason: String,
     context: String,
@@ -237,6 +237,7 @@ impl TryFrom<Row> for Permit {
             id: row.id.into(),
             intent_id: row.intent_id.into(),
             requested_by: row.requested_by,
+            requested_by_principal: row.requested_by_principal,
             action: row.action,
             reason: row.reason,
             context: serde_json::from_str(&row.context)?,
@@ -307,8 +308,9 @@ async fn waiting(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize>
 async fn insert(conn: &mut PgConnection, permit: &Permit) -> Outcome<()> {
     sqlx::query!(
         "-- permits::insert
-         INSERT INTO permits (id, intent_id, requested_by, action, reason, context, status, approved_by, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+         INSERT INTO permits (id, intent_id, requested_by, action, reason, context, status, approved_by, created_at,
+                              requested_by_principal)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         permit.id.uuid(),
         permit.intent_id.uuid(),
         permit.requested_by,
@@ -317,7 +319,8 @@ async fn insert(conn: &mut PgConnection, permit: &Permit) -> Outcome<()> {
         serde_json::to_string(&permit.context)?,
         permit.status.as_str(),
         &permit.approved_by,
-        permit.created_at
+        permit.created_at,
+        permit.requested_by_principal
     )
     .execute(conn)
     .await?;

@@ -1,5 +1,6 @@
 //! Keys that the house makes by itself: the first one of a new database, and those of `entente dev`.
 
+use entente_core::authority::Authority;
 use entente_core::canonical::sha256;
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::ids::{IntentId, KeyId};
@@ -59,6 +60,17 @@ pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
+/// Makes a fresh key for the agents of this run of `entente dev`, and ends those of earlier runs: it acts as any `agent.…`, and
+/// administers nothing.
+///
+/// # Errors
+/// The database.
+pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+    let presented = Presented::mint(&*ctx.chance);
+    let key = plant(ctx, Kind::Agent, "agent.dev", &presented.public_id, presented.reveal(), "dev").await?;
+    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+}
+
 /// Makes a principal whose key is this literal text (`entente dev --seed`): a service may act as anybody, the others
 /// only as themselves; no rate limit (design §7).
 ///
@@ -99,14 +111,23 @@ async fn plant(
     let service = kind == Kind::Service;
     let ask = KeyAsk {
         label: Some(label.to_owned()),
-        scopes: (!seeded).then(|| Scope::ALL.to_vec()),
-        act_as: if service { vec!["*".to_owned()] } else { Vec::new() },
+        scopes: (!seeded && service).then(|| Scope::ALL.to_vec()),
+        act_as: match (kind, seeded) {
+            (Kind::Service, _) => vec!["*".to_owned()],
+            (Kind::Agent, false) => vec!["agent.*".to_owned()],
+            (Kind::Agent | Kind::Human, _) => Vec::new(),
+        },
         rate_per_second: seeded.then_some(0),
         ..KeyAsk::default()
     };
     let id = KeyId::mint(now, &*ctx.chance);
     let mut key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
-    let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
+    // Who starts a server with a literal key for a person has chosen that, on the machine itself; no caller can.
+    key.authority = (kind == Kind::Human).then(Authority::seeded);
+    let payload = json!({
+        "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
+        "authority": key.authority,
+    });
     line.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
     if label == "dev" {
         // What was set up with the key of an earlier run, such as a webhook, goes on with this one.

@@ -9,6 +9,7 @@
 //! Unlike a moment's, these words are in the intent's state and log: there the SDK writes and looks for them. The person is told
 //! so in the question.
 
+mod addressing;
 mod answering;
 mod ends;
 mod rows;
@@ -23,20 +24,17 @@ use entente_core::keys::Scope;
 use entente_core::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS};
 use entente_core::moments::{MomentAsk, ValidWhile};
 use entente_core::patch::{Change, Op, Patch};
-use entente_core::principals::Kind as Being;
 use entente_core::refusal::{Code, Refusal};
 use entente_core::suspensions::{Asked, End, MEMBER, Suspension, check_room, question_in};
 use serde_json::{Map, Value, json};
-use sqlx::PgConnection;
 
+use self::addressing::{check_other, hinted, is_person};
 pub use self::answering::{Responded, Said, respond};
 pub use self::ends::expire_due;
 pub(crate) use self::ends::{call_off, moment_ended, seen, settle};
 use super::governance::Attempt;
 use super::moments::{self, Reach, Turn};
-use super::{
-    AppError, Caller, Ctx, Outcome, governance, idempotency, intents, leases, not_found, principals, seats,
-};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, intents, leases, not_found, seats};
 
 /// An answer as it was given, where that says more than the words of a moment.
 #[derive(Debug, Clone)]
@@ -50,7 +48,7 @@ pub(crate) struct Given {
 /// Whom a question is for, and what it says to an objection.
 #[derive(Debug, Clone, Default)]
 pub struct Whom {
-    /// The person; else whoever has the intent in hand, else whom the operator has named.
+    /// The person; else whom the operator has named, else whoever has the intent in hand.
     pub person: Option<String>,
     /// A second person, and after how many seconds.
     pub second: Option<(String, u32)>,
@@ -101,7 +99,7 @@ pub async fn suspend(
     }
     let now = turn.now;
     record.insert("suspended_at".to_owned(), json!(entente_core::clock::naive(now)));
-    let suspension = Suspension::new(&asked, (intent_id, 0), &caller.agent, now);
+    let suspension = Suspension::new(&asked, (intent_id, 0), (&caller.agent, caller.principal()), now);
     if let Some(at) = suspension.expires_at {
         record.insert("expires_at".to_owned(), json!(entente_core::clock::naive(at)));
     }
@@ -159,17 +157,6 @@ pub async fn put(
     Ok(intent)
 }
 
-/// Whom an SDK's record is for: `channel_hint` or a member of the context names a person, and a ladder the second one.
-fn hinted(asked: &Asked) -> Whom {
-    let member = |name: &str| asked.context.get(name).and_then(Value::as_str).map(str::to_owned);
-    Whom {
-        person: member("principal_id").or_else(|| asked.hint.clone()),
-        second: asked.ladder.first().cloned(),
-        supersedes: member("supersedes").and_then(|id| id.parse().ok()),
-        objection_response: member("objection_response"),
-    }
-}
-
 /// Who is asked, and how strictly.
 struct Asking {
     person: Option<String>,
@@ -204,22 +191,26 @@ async fn prepare(
     let mut conn = ctx.pool.acquire().await?;
     seats::require(&mut conn, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let mut person = whom.person;
-    if !strict && !is_person(&mut conn, person.as_deref(), &caller.agent).await? {
+    if !strict && !is_person(&mut conn, person.as_deref(), caller).await? {
         person = None;
     }
-    if person.is_none() {
-        person = rows::person_of(&mut conn, intent_id, &caller.agent, ctx.now()).await?;
+    if strict {
+        check_other(caller, person.as_deref(), whom.second.as_ref().map(|(to, _)| to.as_str()))?;
     }
     if person.is_none() {
         let named = ctx.settings.moments.person.clone();
-        person = if is_person(&mut conn, named.as_deref(), &caller.agent).await? { named } else { None };
+        person = if is_person(&mut conn, named.as_deref(), caller).await? { named } else { None };
+    }
+    if person.is_none() {
+        person =
+            rows::person_of(&mut conn, intent_id, [&caller.agent, caller.principal()], ctx.now()).await?;
     }
     let mut second = whom.second;
     if !strict {
         let fits = second.as_ref().is_some_and(|(_, after)| asked.seconds.is_none_or(|most| *after < most));
         let to =
             second.as_ref().map(|(to, _)| to.as_str()).filter(|to| fits && Some(*to) != person.as_deref());
-        if !is_person(&mut conn, to, &caller.agent).await? {
+        if !is_person(&mut conn, to, caller).await? {
             second = None;
         }
     }
@@ -243,13 +234,6 @@ async fn prepare(
         Err(failure) => return Err(failure),
     }
     Ok(Setting { asking, reach })
-}
-
-/// Whether a name is a person's, and another's than who asks.
-async fn is_person(conn: &mut PgConnection, name: Option<&str>, asker: &str) -> Outcome<bool> {
-    let Some(name) = name.filter(|name| *name != asker && !name.contains('\0')) else { return Ok(false) };
-    let found = principals::find(conn, name).await?;
-    Ok(found.is_some_and(|principal| principal.kind == Being::Human))
 }
 
 /// The intent under its lock, which does not wait for an answer.
@@ -296,7 +280,7 @@ async fn open(
             Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(patched, &intent, None)),
         );
     }
-    let mut one = Suspension::new(asked, (id, n), &caller.agent, line.now());
+    let mut one = Suspension::new(asked, (id, n), (&caller.agent, caller.principal()), line.now());
     let refused = match put_before(ctx, caller, turn, (&intent, asked), asking, one.expires_at).await {
         Ok(Ok(moment)) => {
             one.moment_id = Some(moment);

@@ -45,7 +45,7 @@ pub struct Arguments {
 enum Command {
     /// Run a server in production: explicit configuration, nothing guessed
     Serve,
-    /// Run a server for development: a private PostgreSQL, and a fresh key printed
+    /// Run a server for development: a private PostgreSQL, and fresh keys printed
     Dev(run::Dev),
     #[command(name = "arcp-stdio")]
     ArcpStdio(stdio::ArcpStdio),

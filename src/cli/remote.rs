@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use reqwest::header::SET_COOKIE;
+use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -122,26 +124,47 @@ impl Remote {
     }
 }
 
+/// An HTTP client of the command line.
+fn client(redirects: Policy) -> Result<reqwest::Client, Failure> {
+    let setup = |e: &dyn std::error::Error| Failure::Setup(e.to_string());
+    let tls = tls::client().map_err(|e| setup(&e))?;
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("entente-cli/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirects)
+        .build()
+        .map_err(|e| setup(&e))
+}
+
 impl Api {
     /// A client of the server at `url`.
     ///
     /// # Errors
     /// The client cannot be set up.
     pub(super) fn new(url: &str, key: Option<String>) -> Result<Self, Failure> {
-        let setup = |e: &dyn std::error::Error| Failure::Setup(e.to_string());
-        let tls = tls::client().map_err(|e| setup(&e))?;
-        let http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .user_agent(concat!("entente-cli/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|e| setup(&e))?;
+        let http = client(Policy::default())?;
         Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None })
     }
 
     /// The same client with another key.
     pub(super) fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self.clone() }
+    }
+
+    /// Opens a one-time link as a browser does; the same client with the key of that login.
+    ///
+    /// # Errors
+    /// The link opens nothing.
+    pub(super) async fn log_in(&self, link: &str) -> Result<Self, Failure> {
+        // Where it leads to is no answer: the cookie comes with the redirect.
+        let request = client(Policy::none())?.post(format!("{}{link}", self.base));
+        let sent = request.header("Sec-Fetch-Site", "same-origin").send().await;
+        let response = sent.map_err(|source| Failure::Away { url: self.base.clone(), source })?;
+        let cookies = response.headers().get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut keys = cookies.filter_map(|cookie| cookie.split_once("entente=")?.1.split(';').next());
+        let key = keys.find(|key| !key.is_empty()).map(|key| self.with_key(key));
+        key.ok_or_else(|| Failure::Stranger { url: self.base.clone(), status: response.status().as_u16() })
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

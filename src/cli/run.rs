@@ -45,6 +45,8 @@ impl Dev {
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
         config.vaults.allowed = config.vaults.allowed.and(Allowed::loopback());
         vault_key::keep(&mut config)?;
+        // Whoever tries the server out answers what asks for nobody in particular.
+        config.moments.person.get_or_insert_with(|| people::DEVELOPER.to_owned());
         if !config.bind.ip().is_loopback() && !self.seed.is_empty() {
             return Err(format!(
                 "seeded keys are for local use, and {} can be reached from elsewhere. Bind to {} or leave --seed out",
@@ -107,7 +109,11 @@ pub async fn serve() -> Done {
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
     if let Some(new) = seeds::bootstrap(&server.ctx).await? {
-        announce("This is the first start. The bootstrap key, shown only now, may do everything:", &new);
+        announce_operator(
+            "This is the first start. The operator's key, shown only now, makes principals, keys and links. Agents get keys of their \
+             own (`entente key create`); give them none that does everything:",
+            &new,
+        );
     }
     println!("Entente listens on http://{}", server.address);
     run(server, private, signals).await
@@ -130,13 +136,22 @@ pub async fn dev(arguments: Dev) -> Done {
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, seeds, &mut signals).await?;
-    let new = seeds::development(&server.ctx).await?;
+    let operator = seeds::development(&server.ctx).await?;
+    let agents = seeds::development_agents(&server.ctx).await?;
     let door = people::development(&server.ctx).await?;
-    if let Some(new) = &new {
-        announce("A key for this run, which may do everything and act as anybody:", new);
+    if let Some(secret) = agents.as_ref().and_then(|new| new.secret.as_ref()) {
+        println!("For agents of this run: a key that acts as any `agent.…`, and administers nothing\n");
+        println!("  export ENTENTE_API_KEY={}", secret.0);
     }
     println!("  export ENTENTE_URL=http://{}", near(server.address));
-    if let Some(secret) = new.and_then(|new| new.secret)
+    if let Some(operator) = &operator {
+        println!();
+        announce_operator(
+            "For you as the operator: the key that makes principals, keys and links. Give it to no agent, and export it nowhere:",
+            operator,
+        );
+    }
+    if let Some(secret) = agents.and_then(|new| new.secret)
         && let Err(failure) = Box::pin(welcome::ask(&server.ctx, &secret.0)).await
     {
         tracing::warn!(error = %failure, "the first question could not be asked");
@@ -149,9 +164,11 @@ pub async fn dev(arguments: Dev) -> Done {
     run(server, private, signals).await
 }
 
-fn announce(what: &str, new: &NewKey) {
+/// Shows the operator's key, under another name than what agents go by, and not exported: programs that are started afterwards do
+/// not inherit it.
+fn announce_operator(what: &str, new: &NewKey) {
     if let Some(secret) = &new.secret {
-        println!("{what}\n\n  export ENTENTE_API_KEY={}", secret.0);
+        println!("{what}\n\n  ENTENTE_OPERATOR_KEY={}", secret.0);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::app::{Caller, Ctx, Outcome, authentication, people};
 /// Who asks it.
 const GUIDE: &str = "agent.guide";
 
-/// Asks it, with a key that may act as anybody, unless anything was ever asked of that person.
+/// Asks it, with a key that may act as any agent, unless anything was ever asked of that person.
 pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
     let grant = authentication::authenticate(ctx, key, None).await?;
     let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;

@@ -1,6 +1,7 @@
 //! Routes of keys. A key is shown once, in the answer to its making, and never again.
 
 use actix_web::{HttpRequest, delete, get, post, web};
+use entente_core::authority::Authority;
 use entente_core::ids::KeyId;
 use entente_core::keys::{Dialect, Key, KeyAsk, Scope};
 use entente_core::limits::{DURATION_SECONDS, PAGE};
@@ -53,6 +54,8 @@ pub struct KeyBody {
     rotated_from: Option<KeyId>,
     /// When it was last used, to within a few seconds.
     last_used_at: Option<WireTime>,
+    /// A person's key: on what it rests. What rests on a given key or password decides nothing.
+    authority: Option<Authority>,
 }
 
 impl KeyBody {
@@ -77,6 +80,7 @@ impl KeyBody {
             revoked_at: key.revoked_at.map(time),
             rotated_from: key.rotated_from,
             last_used_at: key.last_used_at.map(time),
+            authority: key.authority,
         }
     }
 }
@@ -120,7 +124,8 @@ struct CreateBody {
 /// Make a key
 ///
 /// Needs the scope `admin`. No key makes a stronger one: it gives no scope that it lacks, and makes keys only for those
-/// whom it may act as. The key stands in the answer, once; only hashes of it are kept.
+/// whom it may act as. One that is made for another person decides nothing in that person's place. The key stands in the answer, once;
+/// only hashes of it are kept.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
     params(("principal_id" = String, Path, description = "Whose key it will be"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),

@@ -43,7 +43,7 @@ struct PasswordSet {
 /// Set a person's password
 ///
 /// Needs the scope `admin` and the power to act as that person; an agent's key never has it. Whatever browser was logged in
-/// as that person is logged out. Only its argon2id hash is kept.
+/// as that person is logged out. It decides nothing before the person has logged in with it and chosen another. Only its argon2id hash is kept.
 #[utoipa::path(operation_id = "set_password", tag = "people", request_body = PasswordBody,
     params(("principal_id" = String, Path, description = "Whose")),
     responses((status = 200, description = "It was set", body = PasswordSet)))]
@@ -87,8 +87,8 @@ struct NewLinkBody {
 
 /// Make a one-time link that logs a person in
 ///
-/// Needs what setting the password needs. The link opens a page with a button; the first who presses it is logged in. It is
-/// void once the key that made it is revoked.
+/// Needs what setting the password needs. The link opens a page with a button; the first who presses it is logged in, and decides as that
+/// person. Their answers name who made the link. It is void once the key that made it is revoked.
 #[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
     params(("principal_id" = String, Path, description = "Whom it lets in"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),

@@ -153,7 +153,7 @@ struct SuspensionBody {
     resolution: Option<SuspensionState>,
     /// The binding moment by which a person is asked.
     moment_id: Option<MomentId>,
-    /// Why nobody is: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal. Then the intent's admins answer.
+    /// Why nobody is: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal. Then a person who administers the intent answers.
     unasked: Option<String>,
     /// What follows when nobody answers in time.
     fallback_policy: FallbackPolicy,
@@ -234,7 +234,7 @@ struct RespondBody {
     /// The answer: one of the choices, words, or an object.
     #[serde(default)]
     value: Value,
-    /// Who answers; the acting agent when nothing is said.
+    /// Who answers: nobody but the person whose key this is.
     responded_by: Option<String>,
     /// What else the surface says.
     #[schema(value_type = Option<Object>)]
@@ -269,8 +269,9 @@ struct RespondedBody {
 
 /// Answer the question that an intent waits with
 ///
-/// Where a person is asked, only that person, with a key of their own: that closes the binding moment. Where nobody could be,
-/// an admin of the intent who is no agent and does not ask. The same answer again is a retry.
+/// Only a person answers, with a login or a key of their own. Where one is asked, only that one: that closes the binding moment. Where
+/// nobody could be, a person who administers the intent, or whom the operator has named for such questions, and who does not ask. The same
+/// answer again is a retry.
 #[utoipa::path(operation_id = "respond_to_suspension", tag = "suspensions", request_body = RespondBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -295,16 +296,14 @@ async fn respond(
         Refusal::field(Code::InvalidRequest, "suspension_id", "missing", message)
     })?;
     let by = body.responded_by.filter(|name| !name.is_empty());
-    let caller = match by {
-        None => asker.caller.clone(),
-        Some(name) => {
-            let by = asker.caller.speaker("responded_by", Some(&name), doors.ctx.settings.strict)?;
-            if by == asker.caller.agent { asker.caller.clone() } else { asker.caller.acting_as(by) }
-        }
-    };
+    if by.is_some_and(|name| name != asker.caller.agent) {
+        let message = "`responded_by` names somebody else than this key's own person. Who answers does so with a key of their own; leave \
+                       it out.";
+        return Err(Refusal::field(Code::NotThePrincipal, "responded_by", "another", message).into());
+    }
     let said =
         Said { suspension_id, value: body.value, metadata: body.metadata, digest: body.envelope_digest };
-    let done = suspensions::respond(&doors.ctx, &caller, intent_id, said, once.as_ref()).await?;
+    let done = suspensions::respond(&doors.ctx, &asker.caller, intent_id, said, once.as_ref()).await?;
     let (choice_label, choice_description) = done.choice.unzip();
     ok(&RespondedBody {
         intent_id,

@@ -7,7 +7,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, RETRY_AFTER, SET_COOKIE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use askama::Template;
-use entente_core::people::{PASSWORD_BYTES, check_path};
+use entente_core::authority::Basis;
+use entente_core::people::{PASSWORD_BYTES, PASSWORD_CHARS, PROGRAM, check_path};
 use entente_core::refusal::Code;
 use serde::Deserialize;
 
@@ -16,6 +17,7 @@ use super::shell::{Place, Shell};
 use super::words::When;
 use super::{cookies, page, see};
 use crate::app::keys::{self, NewKey};
+use crate::app::people::For;
 use crate::app::{AppError, authentication, people};
 use crate::http::{Doors, address};
 use crate::telemetry::refused::Refused;
@@ -27,6 +29,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/l/{ticket}", web::get().to(invited)).route("/l/{ticket}", web::post().to(redeem));
     config.route("/logout", web::post().to(leave));
     config.route("/terminal", web::get().to(terminals)).route("/terminal", web::post().to(terminal));
+    config.route("/password", web::get().to(passwords)).route("/password", web::post().to(choose));
 }
 
 async fn home() -> HttpResponse {
@@ -100,7 +103,10 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     match people::log_in(&doors.ctx, &name, password, address).await {
         Ok(made) => {
             doors.logins.got_in(&name, address);
-            Ok(welcome(&request, &doors, made, &next).await)
+            // Who comes with a password of somebody else's making chooses one first: until then nothing can be decided.
+            let given = made.key.authority.as_ref().is_some_and(|one| one.basis == Basis::GivenPassword);
+            let next = if given { "/password" } else { &next };
+            Ok(welcome(&request, &doors, made, next).await)
         }
         Err(AppError::Refused(refusal)) if refusal.code == Code::Unauthenticated => {
             Ok(refused(StatusCode::UNAUTHORIZED, &refusal.message, None))
@@ -197,17 +203,89 @@ async fn leave(doors: web::Data<Doors>, form: Form<Nothing>) -> Shown {
 struct TerminalPage {
     shell: Shell,
     key: Option<String>,
+    program: bool,
     until: Option<When>,
 }
 
 async fn terminals(visitor: Visitor) -> HttpResponse {
     let shell = Shell::of(&visitor, "Terminal", Place::Elsewhere);
-    page(StatusCode::OK, &TerminalPage { shell, key: None, until: None })
+    page(StatusCode::OK, &TerminalPage { shell, key: None, program: false, until: None })
 }
 
-async fn terminal(doors: web::Data<Doors>, form: Form<Nothing>) -> Shown {
-    let made = people::terminal(&doors.ctx, &form.visitor.caller).await?;
+#[derive(Deserialize)]
+struct Wanted {
+    /// For what: `program`, else a terminal.
+    r#for: Option<String>,
+}
+
+async fn terminal(doors: web::Data<Doors>, form: Form<Wanted>) -> Shown {
+    let program = form.said.r#for.as_deref() == Some(PROGRAM);
+    let what = if program { For::Program } else { For::Terminal };
+    let made = people::own_key(&doors.ctx, &form.visitor.caller, what).await?;
     let until = made.key.expires_at.map(|end| When::new(end, doors.ctx.now()));
     let shell = Shell::of(&form.visitor, "Terminal", Place::Elsewhere);
-    Ok(page(StatusCode::OK, &TerminalPage { shell, key: made.secret.map(|secret| secret.0), until }))
+    let key = made.secret.map(|secret| secret.0);
+    Ok(page(StatusCode::OK, &TerminalPage { shell, key, program, until }))
+}
+
+#[derive(Template)]
+#[template(path = "password.html")]
+struct PasswordPage {
+    shell: Shell,
+    /// Who has set the one that this login came by, where that was somebody else.
+    given_by: Option<String>,
+    /// Whether the current one is asked for.
+    current: bool,
+    least: usize,
+    complaint: Option<String>,
+}
+
+impl PasswordPage {
+    fn of(visitor: &Visitor, complaint: Option<String>) -> Self {
+        let authority = visitor.caller.authority();
+        let given = authority.filter(|one| one.basis == Basis::GivenPassword);
+        Self {
+            shell: Shell::of(visitor, "Password", Place::Elsewhere),
+            given_by: given.map(|one| one.let_in_by.clone().unwrap_or_else(|| "somebody else".to_owned())),
+            current: authority.is_none_or(|one| one.basis != Basis::OneTimeLink),
+            least: PASSWORD_CHARS,
+            complaint,
+        }
+    }
+}
+
+async fn passwords(visitor: Visitor) -> HttpResponse {
+    page(StatusCode::OK, &PasswordPage::of(&visitor, None))
+}
+
+#[derive(Deserialize)]
+struct Chosen {
+    current: Option<String>,
+    password: String,
+}
+
+async fn choose(request: HttpRequest, doors: web::Data<Doors>, form: Form<Chosen>) -> Shown {
+    let Chosen { current, password } = form.said;
+    let caller = &form.visitor.caller;
+    let refused =
+        |status, complaint: String| Ok(page(status, &PasswordPage::of(&form.visitor, Some(complaint))));
+    let address = address(&request, &doors);
+    if let Err(wait) = doors.logins.admit(caller.principal(), address) {
+        let seconds = wait.as_secs().max(1);
+        let complaint = format!("That were too many tries in a minute. Try again in {seconds} seconds.");
+        return refused(StatusCode::TOO_MANY_REQUESTS, complaint);
+    }
+    if current.as_ref().is_some_and(|current| current.len() > PASSWORD_BYTES) {
+        return refused(StatusCode::UNAUTHORIZED, "This is longer than any password.".to_owned());
+    }
+    match people::change_password(&doors.ctx, caller, current, password).await {
+        Ok(made) => Ok(welcome(&request, &doors, made, "/inbox").await),
+        Err(AppError::Refused(refusal)) if refusal.code == Code::Unauthenticated => {
+            refused(StatusCode::UNAUTHORIZED, "This is not your current password.".to_owned())
+        }
+        Err(AppError::Refused(refusal)) if refusal.code == Code::InvalidRequest => {
+            refused(StatusCode::UNPROCESSABLE_ENTITY, refusal.message)
+        }
+        Err(failure) => Err(failure.into()),
+    }
 }

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,10 @@ PROGRAM = Path(__file__).parents[2] / "target" / "debug" / "entente"
 
 # The name of the service's key is the key itself, as in set-ups that were made for the reference server (contract 7).
 SERVICE = "dev-user-key"
+# A person whose literal key the operator chose when the server was started; and the one whom `entente dev` asks for nobody in
+# particular.
+GRACE = ("human.grace", "the-key-of-grace")
+DEVELOPER = "human.dev"
 AGENTS = {"agent.ada": "the-key-of-ada", "agent.bob": "the-key-of-bob", "agent.eve": "the-key-of-eve"}
 
 START_LIMIT = 60.0
@@ -47,17 +52,17 @@ OPERATORS = {}
 
 
 def read_url(process: subprocess.Popen) -> str | None:
-    """The URL that the server prints once it listens. The operator's key comes before it."""
+    """The URL that the server prints once it listens. The operator's key comes after it."""
     too_long = threading.Timer(START_LIMIT, process.kill)
     too_long.start()
     try:
-        key = None
+        url = ""
         for line in process.stdout:
-            _, found, url = line.partition("export ENTENTE_URL=")
-            if found:
-                OPERATORS[url.strip()] = key
-                return url.strip()
-            key = line.partition("export ENTENTE_API_KEY=")[2].strip() or key
+            url = line.partition("export ENTENTE_URL=")[2].strip() or url
+            key = line.partition("ENTENTE_OPERATOR_KEY=")[2].strip()
+            if key:
+                OPERATORS[url] = key
+                return url
     finally:
         too_long.cancel()
     return None
@@ -91,6 +96,7 @@ def serving(**settings: str):
         # When this runs as root, PostgreSQL runs as another user, who has to get in.
         os.chmod(home, 0o755)
         keys = [f"service:{SERVICE}={SERVICE}", *(f"agent:{agent}={key}" for agent, key in AGENTS.items())]
+        keys.append(f"human:{'='.join(GRACE)}")
         arguments = ["dev", "--bind", "127.0.0.1:0", "--data-dir", "data", *(f"--seed={key}" for key in keys)]
         log = Path(home, "log")
         with log.open("w") as errors, subprocess.Popen(
@@ -201,13 +207,31 @@ def goal(url) -> str:
 
 
 @pytest.fixture(scope="session")
-def grace(url, operator):
+def grace(url):
     """A person, by a client with a key of their own."""
-    admin = httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator})
-    admin.post("/principals", json={"id": "human.grace", "kind": "human"}).raise_for_status()
-    made = admin.post("/principals/human.grace/keys", json={"label": "own"})
-    made.raise_for_status()
-    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made.json()["key"]}) as client:
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": GRACE[1]}) as client:
+        yield client
+
+
+def let_in(url: str, operator: str, name: str) -> str:
+    """Lets a person in with a one-time link, who then makes a key for a program of theirs, on the page; that key. What the operator
+    makes for them by himself decides nothing."""
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator}) as admin:
+        made = admin.post("/principals", json={"id": name, "kind": "human"})
+        assert made.status_code in (201, 409), made.text
+        link = admin.post(f"/people/{name}/links", json={}).raise_for_status().json()["path"]
+    with httpx.Client(base_url=url, headers={"Sec-Fetch-Site": "same-origin"}) as browser:
+        assert browser.post(link, data={}).status_code == 303
+        token = re.search(r'name="token" value="([^"]+)"', browser.get("/terminal").text)[1]
+        page = browser.post("/terminal", data={"token": token, "for": "program"})
+    return re.search(r"ent_\w+", page.text)[0]
+
+
+@pytest.fixture(scope="session")
+def developer(url, operator):
+    """Whom `entente dev` asks what is asked of nobody in particular."""
+    key = let_in(url, operator, DEVELOPER)
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": key}) as client:
         yield client
 
 

@@ -3,6 +3,7 @@
 import contextlib
 
 import pytest
+from conftest import GRACE
 from kit import INTENT, recent, refused
 from openintent import (
     ConflictError,
@@ -137,7 +138,7 @@ def test_nobody_finds_what_is_not_there(ada, intent):
             ask(intent.id, APPROVAL)
 
 
-def test_a_person_is_asked_and_answers(ada, bob, intent):
+def test_a_person_is_asked_and_answers(ada, bob, intent, connect):
     made = bob.escalate_to_human(intent.id, "two sources", "high", "critical", {"sources": 2})
     assert (made.intent_id, made.escalated_by, made.reason) == (intent.id, "agent.bob", "two sources")
     assert (made.priority, made.urgency, made.context) == ("high", "critical", {"sources": 2})
@@ -145,13 +146,18 @@ def test_a_person_is_asked_and_answers(ada, bob, intent):
     assert recent(made.created_at)
     assert bob.list_escalations(intent.id) == [made]
     assert made.id in [listed.id for listed in ada.list_escalations(status="pending")]
-    done = ada.resolve_escalation(made.id, "the second", "the first was retracted")
-    assert (done.status, done.resolved_by, done.resolution) == ("resolved", "agent.ada", "the second")
+    # No agent resolves what is put before people, and least of all who did so.
+    for agent in (ada, bob):
+        with refused(OpenIntentError, 403, "not_the_principal"):
+            agent.resolve_escalation(made.id, "the second")
+    grace = connect(*GRACE)
+    done = grace.resolve_escalation(made.id, "the second", "the first was retracted")
+    assert (done.status, done.resolved_by, done.resolution) == ("resolved", "human.grace", "the second")
     assert (done.resolution_notes, recent(done.resolved_at)) == ("the first was retracted", True)
     assert newest(bob, intent).event_type == EventType.COORDINATOR_ESCALATION_RESOLVED
     assert bob.list_escalations(intent.id, "pending") == []
     with refused(ConflictError, 409, "already_decided"):
-        ada.resolve_escalation(made.id, "the first")
+        grace.resolve_escalation(made.id, "the first")
 
 
 def test_escalations_are_refused(ada, eve, intent):

@@ -9,7 +9,7 @@ import uuid
 
 import httpx
 import pytest
-from conftest import AGENTS, SERVICE
+from conftest import AGENTS, SERVICE, let_in
 from kit import eventually
 from openintent import Agent, BaseAgent, IntentStatus
 from openintent.exceptions import InputCancelledError, InputTimeoutError
@@ -26,10 +26,7 @@ def flavour():
 def person(url, operator):
     """A person with a key of their own: its name, and a client."""
     name = f"human.{uuid.uuid4().hex[:12]}"
-    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator}) as admin:
-        admin.post("/principals", json={"id": name, "kind": "human"}).raise_for_status()
-        made = admin.post(f"/principals/{name}/keys", json={}).raise_for_status().json()
-    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made["key"]}) as client:
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": let_in(url, operator, name)}) as client:
         yield name, client
 
 
@@ -143,14 +140,46 @@ def test_an_agent_asks_and_gets_what_was_answered_at_the_intent(url, ada, intent
     assert human.post(path, json=answer).json() == done
 
 
-def test_where_nobody_is_asked_an_operator_answers_with_the_services_key(url, ada, intent):
+def test_what_is_asked_of_nobody_the_configured_person_answers_and_no_service(url, ada, operator, intent, developer):
     asked = Asked(url, intent.id, "Go on?", response_type="confirm")
     suspension = eventually(lambda: ada.get_intent(intent.id).state.to_dict().get("_suspension"), "a question")
-    path = f"{url}/api/v1/intents/{intent.id}/suspend/respond"
-    answer = {"suspension_id": suspension["id"], "value": "maybe", "responded_by": "alice@example.com"}
-    bad = httpx.post(path, headers={"X-API-Key": SERVICE}, json=answer)
+    path = f"/intents/{intent.id}/suspend/respond"
+    answer = {"suspension_id": suspension["id"], "value": "yes"}
+    # Neither with a key that may act as anybody, nor with the operator's, under whatever name; who asks least of all.
+    names = [{}] + [{"responded_by": name} for name in ("agent.bob", "human.dev", "alice@example.com")]
+    for key in (SERVICE, operator, AGENTS["agent.bob"], AGENTS["agent.ada"]):
+        for name in names:
+            refused = httpx.post(f"{url}/api/v1{path}", headers={"X-API-Key": key}, json=answer | name)
+            assert (refused.status_code, refused.json()["code"]) == (403, "not_the_principal"), refused.text
+    # Another agent does not take it away either.
+    version = {"If-Match": str(ada.get_intent(intent.id).version), "X-API-Key": AGENTS["agent.bob"]}
+    refused = httpx.post(f"{url}/api/v1/intents/{intent.id}/status", headers=version, json={"status": "active"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_the_principal")
+    bad = developer.post(path, json=answer | {"value": "maybe"})
     assert bad.status_code == 422 and "yes" in bad.json()["message"]
-    httpx.post(path, headers={"X-API-Key": SERVICE}, json=answer | {"value": "yes"}).raise_for_status()
+    done = developer.post(path, json=answer).raise_for_status().json()
+    assert (done["responded_by"], asked.done().answer) == ("human.dev", "yes")
+
+
+def test_a_key_that_the_operator_makes_for_a_person_decides_nothing(url, ada, operator, intent):
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator}) as admin:
+        admin.post("/principals", json={"id": "human.bob", "kind": "human"}).raise_for_status()
+        made = admin.post("/principals/human.bob/keys", json={}).raise_for_status().json()
+    asked = Asked(url, intent.id, "Go on?", response_type="confirm", channel_hint="human.bob")
+    suspension = eventually(lambda: ada.get_intent(intent.id).state.to_dict().get("_suspension"), "a question")
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": made["key"]}) as forged:
+        moment = inbox(forged)
+        body = {"envelope_digest": moment["envelope_digest"], "resolution": {"kind": "option", "option_idx": 0}}
+        answer = {"suspension_id": suspension["id"], "value": "yes"}
+        for refused in (
+            forged.post(f"/moments/{moment['id']}/resolution", json=body),
+            forged.post(f"/intents/{intent.id}/suspend/respond", json=answer),
+        ):
+            assert (refused.status_code, refused.json()["code"]) == (403, "not_the_principal"), refused.text
+    # Once he was let in, a key that he makes himself does.
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": let_in(url, operator, "human.bob")}) as bob:
+        done = resolve(bob, moment, body["resolution"]).json()["resolution"]
+    assert done["authority"] == {"basis": "one_time_link", "let_in_by": "service.dev"}
     assert asked.done().answer == "yes"
 
 

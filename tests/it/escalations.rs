@@ -1,5 +1,6 @@
 //! Escalations (RFC-0013): an agent puts an intent before people; who sees that, and who resolves it.
 
+use crate::authority::given_key;
 use crate::governance::{become_, governed, told};
 use crate::harness::{Client, Value, World, ids, json, talk};
 
@@ -18,7 +19,7 @@ fn go() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_escalation_is_resolved_once() {
     let world = World::start().await;
-    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (ada, bob) = (world.agent("agent.ada").await, world.human("human.bob").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let body = json!({ "reason": "two sources", "priority": "high", "context": { "sources": 2 } });
     let made = escalate(&ada, &intent, body.clone()).await;
@@ -28,20 +29,21 @@ async fn an_escalation_is_resolved_once() {
     let asked = told(&ada, &intent, "arbitration_requested").await;
     assert_eq!(asked[0]["payload"]["escalation_id"], made["id"]);
     let done = bob.post(&at(&made), go()).await.is(200);
-    assert_eq!((&done["status"], &done["resolved_by"]), (&json!("resolved"), &json!("agent.bob")));
+    assert_eq!((&done["status"], &done["resolved_by"]), (&json!("resolved"), &json!("human.bob")));
     assert_eq!((&done["resolution"], &done["resolution_notes"]), (&json!("go on"), &json!("as before")));
     assert_eq!(bob.post(&at(&made), go()).await.is(200), done, "the same once more");
     bob.post(&at(&made), json!({ "resolution": "stop" })).await.refused(409, "already_decided");
     let events = told(&ada, &intent, "coordinator.escalation_resolved").await;
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["payload"]["resolution"], "go on");
+    assert_eq!(events[0]["payload"]["authority"]["basis"], "seeded_key");
     // A retry is done once.
     let first = ada.once("e").post(&format!("/intents/{intent}/escalations"), body.clone()).await.is(200);
     assert_eq!(ada.once("e").post(&format!("/intents/{intent}/escalations"), body).await.is(200), first);
     for (body, code) in [
         (json!({ "reason": "" }), "invalid_request"),
         (json!({ "reason": "x", "priority": "most" }), "invalid_request"),
-        (json!({ "reason": "x", "assigned_to": "agent.bob" }), "unprocessable"),
+        (json!({ "reason": "x", "assigned_to": "agent.ada" }), "unprocessable"),
         (json!({ "reason": "x", "assigned_to": "human.nobody" }), "unprocessable"),
     ] {
         ada.post(&format!("/intents/{intent}/escalations"), body).await.refused(422, code);
@@ -130,10 +132,53 @@ async fn lists_show_what_may_be_seen() {
     eve.post(&at(&hidden), go()).await.refused(404, "not_found");
     let writer = json!({ "principal_id": "agent.eve", "permission": "write" });
     ada.post(&format!("/intents/{closed}/acl/entries"), writer).await.ok();
-    eve.post(&at(&hidden), go()).await.refused(403, "forbidden");
-    eve.post(&at(&first), go()).await.is(200);
+    // Only people resolve.
+    eve.post(&at(&hidden), go()).await.refused(403, "not_the_principal");
+    eve.post(&at(&first), go()).await.refused(403, "not_the_principal");
+    let max = world.human("human.max").await;
+    max.post(&at(&hidden), go()).await.refused(404, "not_found");
+    max.post(&at(&first), go()).await.is(200);
     assert_eq!(list(&ada, "?status=resolved").await, [id(&first)]);
     assert_eq!(list(&ada, "?status=acknowledged").await, [""; 0]);
     ada.get("/escalations?status=banana").await.refused(422, "invalid_parameter");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_who_raised_it_nor_any_agent_resolves_it() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let admin = world.admin().await;
+    let given = world.client(&given_key(&admin, "human.max").await);
+    let (intent, _) = talk(&ada, json!({})).await;
+    let made = escalate(&ada, &intent, json!({ "reason": "whose is it?" })).await;
+    for (who, client) in [
+        ("who raised it", ada.clone()),
+        ("another agent", bob),
+        ("a service", world.any()),
+        ("a service in another agent's name", world.any().acting_as("agent.eve")),
+        ("a service in a person's name", world.any().acting_as("human.max")),
+        ("an admin of the server", admin.clone()),
+        ("who holds a key that an admin made for a person", given.clone()),
+    ] {
+        let reply = client.post(&at(&made), go()).await;
+        assert_eq!((reply.status, &reply.json()["code"]), (403, &json!("not_the_principal")), "{who}");
+        // As the SDK does it, with a name in the body.
+        let mut named = go();
+        named["resolved_by"] = json!("human.eva");
+        assert!([403, 404].contains(&client.post(&at(&made), named).await.status), "{who}");
+    }
+    // What is put before a person by name, that person does not resolve with a key that somebody else made either.
+    let hers = escalate(&ada, &intent, json!({ "reason": "yours", "assigned_to": "human.max" })).await;
+    given.post(&at(&hers), go()).await.refused(403, "not_the_principal");
+    // A person does not resolve what they raised, by name or by an agent with a key of theirs.
+    let eva = world.human("human.eva").await;
+    let own = escalate(&eva, &intent, json!({ "reason": "mine" })).await;
+    eva.post(&at(&own), go()).await.refused(403, "not_the_principal");
+    let key = admin.post("/principals/human.eva/keys", json!({ "act_as": ["agent.eva"] })).await.is(201);
+    let hers = world.client(key["key"].as_str().unwrap()).acting_as("agent.eva");
+    let own = escalate(&hers, &intent, json!({ "reason": "mine, by another name" })).await;
+    eva.post(&at(&own), go()).await.refused(403, "not_the_principal");
+    eva.post(&at(&made), go()).await.is(200);
     world.end().await;
 }

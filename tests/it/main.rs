@@ -13,6 +13,7 @@ mod arcp_sessions;
 mod asks;
 mod attachments;
 mod audits;
+mod authority;
 mod batches;
 mod bridges;
 mod channels;

@@ -127,7 +127,7 @@ async fn every_page_is_shut_to_strangers_and_keeps_to_itself() {
     let world = World::start().await;
     let mut browser = logged_in(&world, "human.ada", false).await;
     let mut stranger = Browser::new(world.address);
-    for path in ["/dashboard", "/dashboard/stream", "/terminal"] {
+    for path in ["/dashboard", "/dashboard/stream", "/terminal", "/password"] {
         let page = stranger.get(path).await;
         assert_eq!((page.status, page.location), (303, format!("/login?next={path}")), "{path}");
     }

@@ -288,3 +288,31 @@ async fn a_retry_is_done_once() {
     ada.post(&path, body).await.refused(409, "intent_resolved");
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_before_a_person_that_person_approves() {
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let eva = world.human("human.eva").await;
+    let admin = world.admin().await;
+    let policy = json!({ "completion_mode": "require_approval", "approvers": ["human.eva"] });
+    let intent = governed(&ada, policy).await;
+    let path = ask(&ada, &intent, "complete").await;
+    let key = admin.post("/principals/human.eva/keys", json!({ "act_as": ["agent.eva"] })).await.is(201);
+    let given = world.client(key["key"].as_str().unwrap());
+    for verb in ["approve", "deny"] {
+        for client in [world.any().acting_as("human.eva"), admin.acting_as("human.eva"), given.clone()] {
+            decide(&client, &path, verb).await.refused(403, "not_the_principal");
+        }
+        decide(&given.acting_as("agent.eva"), &path, verb).await.refused(403, "forbidden");
+    }
+    // What her own agent asked for with a key of hers, she does not approve.
+    let own = ask(&given.acting_as("agent.eva"), &intent, "complete").await;
+    decide(&eva, &own, "approve").await.refused(403, "forbidden");
+    violates(&complete(&ada, &intent).await, "completion_mode");
+    decide(&eva, &path, "approve").await.is(200);
+    let granted = told(&ada, &intent, "governance.approval_granted").await;
+    assert_eq!(granted[0]["payload"]["authority"]["basis"], "seeded_key");
+    complete(&ada, &intent).await.is(200);
+    world.end().await;
+}

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use entente::app::seeds;
 use tokio::process::Command;
 
 use super::harness::{Setup, World};
@@ -22,6 +23,8 @@ fn tour() -> String {
 async fn the_tour_works_as_pasted() {
     let world = World::with(Setup { live: true, ..Setup::default() }).await;
     let admin = world.admin().await;
+    // As `entente dev` prints them: one for agents, and apart from it the operator's.
+    let agents = seeds::development_agents(world.ctx()).await.unwrap().unwrap().secret.unwrap();
     let dir = std::env::temp_dir().join(format!("entente-tour-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_entente")).parent().unwrap();
@@ -30,7 +33,8 @@ async fn the_tour_works_as_pasted() {
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(script).current_dir(&dir).env("PATH", path).kill_on_drop(true);
     shell
-        .env("ENTENTE_API_KEY", &admin.headers()[0].1)
+        .env("ENTENTE_API_KEY", agents.0)
+        .env("ENTENTE_OPERATOR_KEY", &admin.headers()[0].1)
         .env("ENTENTE_URL", format!("http://{}", world.address));
     let output = tokio::time::timeout(PATIENCE, shell.output()).await.expect("the tour hangs").unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -32,7 +32,7 @@ async fn serve(url: &str, dir: &std::path::Path, try_key: Option<&str>) -> (Stri
         printed.push_str(&line);
         printed.push('\n');
     }
-    let shown = printed.split("ENTENTE_API_KEY=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let shown = printed.split("ENTENTE_OPERATOR_KEY=").nth(1).and_then(|rest| rest.split_whitespace().next());
     let shown = shown.map(str::to_owned);
     let client = Client::new(address.unwrap(), try_key.or(shown.as_deref()));
     let me = client.get("/principals/me").await;

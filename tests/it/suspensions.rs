@@ -1,7 +1,8 @@
 //! Suspensions (RFC-0025): an intent waits for a person, over the decisions that the inbox shows. In the SDK's way, and what comes
-//! of time and of others' changes, `suspensions/sdk.rs` and `suspensions/ends.rs`.
+//! of time and of others' changes, `suspensions/sdk.rs` and `suspensions/ends.rs`; who may answer, `suspensions/people.rs`.
 
 mod ends;
+mod people;
 mod sdk;
 
 use crate::harness::{Client, Value, World, json};

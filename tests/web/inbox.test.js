@@ -3,7 +3,7 @@
 
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { close, closeWindows, idOf, output, question, serve, until, window, windowOf } from "./kit.js";
+import { close, closeWindows, idOf, output, ownPassword, question, serve, until, window, windowOf } from "./kit.js";
 
 let server;
 before(async () => { server = await serve(); });
@@ -31,7 +31,7 @@ test("from the link of `entente dev` to a decision that is made", async () => {
 });
 
 test("a password opens the page that was asked for, and a wrong one does not", async () => {
-  await server.admin.put("/people/human.ben/password", { password: "four plain words here" });
+  await ownPassword(server, "human.ben", "four plain words here");
   const page = await window();
   await page.goto(`${server.url}/dashboard`);
   await page.getByLabel("Name").fill("human.ben");

@@ -48,7 +48,7 @@ async function start() {
   });
   await ready;
   const url = said.match(/ENTENTE_URL=(\S+)/)[1];
-  const key = said.match(/ENTENTE_API_KEY=(\S+)/)[1];
+  const key = said.match(/ENTENTE_OPERATOR_KEY=(\S+)/)[1];
   const link = said.match(/(http:\S+\/l\/\S+)/)[1];
   return {
     url, link,
@@ -145,6 +145,16 @@ export async function windowOf(server, person, { admin = false, ...options } = {
   await page.getByRole("button", { name: /Log in as/ }).click();
   await page.waitForURL("**/inbox");
   return page;
+}
+
+/** A password that a person chooses: one that the operator sets has to be changed first. */
+export async function ownPassword(server, person, password) {
+  const page = await windowOf(server, person);
+  await page.goto(`${server.url}/password`);
+  await page.getByLabel(/New password/).fill(password);
+  await page.getByRole("button", { name: "Set the password" }).click();
+  await page.waitForURL("**/inbox");
+  await page.context().close();
 }
 
 /** A question, well put; `more` goes beside it, `change` into it. */

@@ -3,13 +3,13 @@
 import { createServer } from "node:http";
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { close, closeWindows, idOf, question, serve, until, window, windowOf } from "./kit.js";
+import { close, closeWindows, idOf, ownPassword, question, serve, until, window, windowOf } from "./kit.js";
 
 const PASSWORD = "four plain words here";
 let server;
 before(async () => {
   server = await serve();
-  await server.admin.put("/people/human.ada/password", { password: PASSWORD });
+  await ownPassword(server, "human.ada", PASSWORD);
 });
 afterEach(closeWindows);
 after(async () => { await close(); await server?.stop(); });

@@ -2,6 +2,7 @@
 
 use super::resolution::{Resolution, ResolutionKind};
 use super::{Decider, Escalation, Moment, MomentState, Settled};
+use crate::authority;
 use crate::clock::{Timestamp, rfc3339};
 use crate::principals::Kind;
 use crate::refusal::{Code, Refusal};
@@ -40,17 +41,20 @@ impl Moment {
     }
 
     /// Whether somebody may answer, reply and close: a person, with a key of their own that speaks for nobody else, who is
-    /// asked. No agent, no service and no admin may (binding moment §11.4).
+    /// asked. No agent, no service and no admin may (binding moment §11.4), nor who has made that key for the person.
     ///
     /// # Errors
     /// [`Code::NotThePrincipal`].
     pub fn may_decide(&self, by: &Decider<'_>, now: Timestamp) -> Result<(), Refusal> {
+        let not_own = authority::fault(by.authority);
         let fault = if by.kind != Kind::Human {
             "this key is not a person's. Agents and services cannot decide, whatever their scopes"
         } else if !by.as_itself {
             "this request speaks for an agent. Decide as yourself: with your own key, and without X-Agent-ID"
         } else if !self.is_addressed_to(by.principal_id, now) {
             "somebody else is asked. Nobody can decide in another's place"
+        } else if let Some(fault) = &not_own {
+            fault
         } else {
             return Ok(());
         };
@@ -112,8 +116,9 @@ impl Moment {
             Resolution::FreeText { answer } => (None, Some(answer), None),
             Resolution::Dialogue { objection } => (None, None, Some(objection)),
         };
-        let (by, key_id, via) = (by.principal_id.to_owned(), by.key_id, by.via);
-        let settled = Settled { kind, option_idx, answer, objection, by, key_id, via, at: now };
+        let (authority, key_id, via) = (by.authority.cloned(), by.key_id, by.via);
+        let by = by.principal_id.to_owned();
+        let settled = Settled { kind, option_idx, answer, objection, by, key_id, via, authority, at: now };
         let refused = kind == ResolutionKind::Dialogue;
         let state = if refused { MomentState::Deliberating } else { MomentState::Resolved };
         let ended_at = (!refused).then_some(now);

@@ -1,6 +1,7 @@
 //! Escalations (RFC-0013): who resolves what, and once.
 
 use entente_core::access::{Level, Standing};
+use entente_core::authority::{Authority, Basis};
 use entente_core::escalations::{Answerer, Escalation, EscalationAsk, EscalationStatus, Weight, escalate};
 use entente_core::ids::{EscalationId, IntentId};
 use entente_core::limits::{ESCALATIONS_WAITING, METADATA_BYTES, TEXT_BYTES};
@@ -20,25 +21,29 @@ fn ask(to: Option<&str>) -> EscalationAsk {
 }
 
 fn made(to: Option<&str>) -> Escalation {
-    escalate(ask(to), IntentId::from(Uuid::nil()), "a", EscalationId::from(Uuid::nil()), 0, at(0)).unwrap()
+    let (intent, id) = (IntentId::from(Uuid::nil()), EscalationId::from(Uuid::nil()));
+    escalate(ask(to), intent, ("a", "human.owner"), id, 0, at(0)).unwrap()
 }
 
+static OWN: Authority = Authority { basis: Basis::OneTimeLink, let_in_by: None };
+
 fn by<'a>(agent: &'a str, principal: &'a str, kind: Kind, level: Option<Level>) -> Answerer<'a> {
-    Answerer { agent, principal, kind, standing: Standing { level, granted: true, until: None } }
+    let standing = Standing { level, granted: true, until: None };
+    Answerer { agent, principal, kind, standing, authority: Some(&OWN) }
 }
 
 #[test]
 fn limits_are_kept() {
     let of = |ask: EscalationAsk, waiting| {
         let (intent, id) = (IntentId::from(Uuid::nil()), EscalationId::from(Uuid::nil()));
-        escalate(ask, intent, "a", id, waiting, at(0)).unwrap_err().code
+        escalate(ask, intent, ("a", "a"), id, waiting, at(0)).unwrap_err().code
     };
     assert_eq!(of(EscalationAsk { reason: " ".to_owned(), ..ask(None) }, 0), Code::InvalidRequest);
     assert_eq!(of(EscalationAsk { reason: "x".repeat(TEXT_BYTES + 1), ..ask(None) }, 0), Code::TooLarge);
     let large = Map::from_iter([("a".to_owned(), json!("x".repeat(METADATA_BYTES)))]);
     assert_eq!(of(EscalationAsk { context: large, ..ask(None) }, 0), Code::TooLarge);
     assert_eq!(of(ask(None), ESCALATIONS_WAITING), Code::TooLarge);
-    let admin = by("m", "m", Kind::Agent, Some(Level::Admin));
+    let admin = by("m", "m", Kind::Human, Some(Level::Admin));
     for (resolution, notes, code) in [
         (" ", None, Code::InvalidRequest),
         (&*"x".repeat(TEXT_BYTES + 1), None, Code::TooLarge),
@@ -73,19 +78,33 @@ fn only_the_person_itself_answers_what_names_it() {
 }
 
 #[test]
-fn what_names_nobody_is_for_people_and_admins() {
-    let reader = by("r", "r", Kind::Agent, Some(Level::Write));
-    assert_eq!(made(None).resolve(reader, "go", None, at(1)).unwrap_err().code, Code::Forbidden);
-    made(None).resolve(by("m", "m", Kind::Agent, Some(Level::Admin)), "go", None, at(1)).unwrap();
-    made(None).resolve(by("h", "h", Kind::Human, Some(Level::Read)), "go", None, at(1)).unwrap();
+fn what_names_nobody_is_for_people_but_who_raised_it() {
+    let given = Authority { basis: Basis::GivenKey, let_in_by: Some("service.ops".to_owned()) };
+    let reader = by("h", "h", Kind::Human, Some(Level::Read));
+    for (who, why) in [
+        (by("m", "m", Kind::Agent, Some(Level::Admin)), "an agent that administers the intent"),
+        (by("s", "s", Kind::Service, Some(Level::Admin)), "a service that does"),
+        (by("h", "s", Kind::Service, Some(Level::Admin)), "a service in a person's name"),
+        (by("a", "a", Kind::Human, Some(Level::Admin)), "who raised it"),
+        (
+            by("human.owner", "human.owner", Kind::Human, Some(Level::Admin)),
+            "whose key raised it under another name",
+        ),
+        (Answerer { authority: Some(&given), ..reader }, "who has a key that somebody else made"),
+        (Answerer { authority: None, ..reader }, "who has a key of which nobody knows how it came about"),
+    ] {
+        let refused = made(None).resolve(who, "go", None, at(1)).unwrap_err();
+        assert_eq!(refused.code, Code::NotThePrincipal, "{why}");
+    }
+    made(None).resolve(reader, "go", None, at(1)).unwrap();
 }
 
 #[test]
 fn an_answer_stands() {
-    let admin = by("m", "m", Kind::Agent, Some(Level::Admin));
+    let admin = by("m", "m", Kind::Human, Some(Level::Admin));
     let done = made(None).resolve(admin, "go", None, at(1)).unwrap();
     assert_eq!(done.clone().resolve(admin, "go", None, at(2)).unwrap(), done, "the same once more");
-    let other = by("n", "n", Kind::Agent, Some(Level::Admin));
+    let other = by("n", "n", Kind::Human, Some(Level::Admin));
     for (who, what) in [(admin, "stop"), (other, "go")] {
         assert_eq!(done.clone().resolve(who, what, None, at(2)).unwrap_err().code, Code::AlreadyDecided);
     }

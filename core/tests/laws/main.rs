@@ -12,6 +12,7 @@ mod any;
 mod approvals;
 mod arbitration;
 mod attachments;
+mod authority;
 mod bridges;
 mod budgets;
 mod canonical;

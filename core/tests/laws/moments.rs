@@ -11,6 +11,7 @@ mod reading;
 mod text;
 mod veto;
 
+use entente_core::authority::{Authority, Basis};
 use entente_core::clock::Timestamp;
 use entente_core::ids::{KeyId, MomentId};
 use entente_core::moments::{
@@ -102,10 +103,14 @@ pub fn asked() -> Moment {
     Moment::ask(ask(), brief(), (Kind::Human, None), id(1), later(0)).unwrap()
 }
 
+/// On what a login with a password of one's own rests.
+pub static OWN: Authority = Authority { basis: Basis::OwnPassword, let_in_by: None };
+
 /// A person with a key of their own.
 pub fn person(name: &str) -> Decider<'_> {
     let key_id = KeyId::mint(later(0), &Dice(7));
-    Decider { principal_id: name, kind: Kind::Human, as_itself: true, key_id, via: Via::Web }
+    let authority = Some(&OWN);
+    Decider { principal_id: name, kind: Kind::Human, as_itself: true, key_id, via: Via::Web, authority }
 }
 
 pub fn option(option_idx: usize) -> Resolution {

@@ -21,7 +21,7 @@ fn ask(action: &str) -> PermitAsk {
 
 fn asked(by: &str, n: u128) -> Permit {
     let (intent, id) = (IntentId::from(Uuid::nil()), PermitId::from(Uuid::from_u128(n)));
-    request(ask(COMPLETE), intent, by, id, 0, at(0)).unwrap()
+    request(ask(COMPLETE), intent, (by, "service.s"), id, 0, at(0)).unwrap()
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -48,7 +48,7 @@ fn judge<'a>(agent: &'a str, admin: bool, policy: &'a GovernancePolicy, assigned
 fn limits_are_kept() {
     let of = |ask: PermitAsk, waiting| {
         let intent = IntentId::from(Uuid::nil());
-        request(ask, intent, "a", PermitId::from(Uuid::nil()), waiting, at(0)).unwrap_err().code
+        request(ask, intent, ("a", "a"), PermitId::from(Uuid::nil()), waiting, at(0)).unwrap_err().code
     };
     assert_eq!(of(ask(" "), 0), Code::InvalidRequest);
     assert_eq!(of(ask(&"x".repeat(TITLE_BYTES + 1)), 0), Code::InvalidRequest);
@@ -64,7 +64,8 @@ fn limits_are_kept() {
 fn an_admin_approves_and_nobody_its_own() {
     let (policy, nobody) = (single(), Vec::new());
     let permit = asked("a", 1);
-    for (agent, admin) in [("b", false), ("a", true)] {
+    // Neither under its own name, nor under that of whose key it asked with.
+    for (agent, admin) in [("b", false), ("a", true), ("service.s", true)] {
         let refused = permit.clone().approve(judge(agent, admin, &policy, &nobody), &[], None, at(1));
         assert_eq!(refused.unwrap_err().code, Code::Forbidden, "{agent}");
     }

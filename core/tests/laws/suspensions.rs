@@ -44,6 +44,7 @@ fn settled(resolution: &Resolution) -> Settled {
         by: "human.ada".to_owned(),
         key_id: KeyId::from(Uuid::nil()),
         via: Via::Web,
+        authority: None,
         at: at(0),
     }
 }
@@ -120,9 +121,9 @@ proptest! {
         }));
         let asked = Asked::read(&question).unwrap();
         let before = intent(question);
-        let one = Suspension::new(&asked, (before.id, 1), "agent.a", at(0));
+        let one = Suspension::new(&asked, (before.id, 1), ("agent.a", "service.s"), at(0));
         let end = match which {
-            0 => End::Responded { value: json!("v"), by: "human.ada".to_owned(), metadata: None },
+            0 => End::Responded { value: json!("v"), by: "human.ada".to_owned(), metadata: None, authority: None },
             1 => End::Expired,
             2 => End::Cancelled("refused"),
             _ => End::Overtaken,

@@ -85,7 +85,7 @@ pub(crate) async fn answer(
     let (event, settled) = (kind_of(kind), kept.moment.resolution.as_ref());
     let told = json!({
         "kind": kind, "option_idx": settled.and_then(|one| one.option_idx), "resolved_by": caller.principal(),
-        "resolved_via": decider.via, "key_id": decider.key_id,
+        "resolved_via": decider.via, "key_id": decider.key_id, "authority": decider.authority,
     });
     let by = caller.principal();
     turn.end(ctx, kept, event, by, &told, Some(by)).await?;

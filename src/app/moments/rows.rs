@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Remark;
-use crate::app::{AppError, Outcome, unknown};
+use crate::app::{AppError, Outcome, keys, unknown};
 
 /// What a moment's job and intent are like.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +83,8 @@ macro_rules! select {
                     m.has_calibration_note, m.near_duplicate, m.lints, m.job_id, m.intent_id, m.corr, m.valid_while,
                     m.supersedes, m.superseded_by, m.objection_response, m.state, m.created_at, m.expires_at,
                     m.first_viewed_at, m.detail_asked_at, m.deliberated_at, m.quiet_since, m.resolution_kind, m.option_idx, m.answer_text,
-                    m.objection_text, m.resolved_at, m.resolved_by, m.resolver_key_id, m.resolved_via, m.end_reason,
+                    m.objection_text, m.resolved_at, m.resolved_by, m.resolver_key_id, m.resolved_via, m.resolver_basis,
+                    m.resolver_let_in_by, m.end_reason,
                     m.ended_at, m.veto_settled_at, m.acked_at, m.scrubbed_at, m.version, m.changed_seq, c.status AS "job_status?",
                     c.ended_at AS "job_ended_at?", j.expires_at AS "job_expires_at?", j.deadline AS "job_deadline?",
                     i.status AS "intent_status?",
@@ -139,6 +140,8 @@ pub(super) struct Row {
     pub resolved_by: Option<String>,
     pub resolver_key_id: Option<Uuid>,
     pub resolved_via: Option<String>,
+    pub resolver_basis: Option<String>,
+    pub resolver_let_in_by: Option<String>,
     pub end_reason: Option<String>,
     pub ended_at: Option<Timestamp>,
     pub veto_settled_at: Option<Timestamp>,
@@ -165,6 +168,8 @@ impl Row {
         ) else {
             return Ok(None);
         };
+        let basis = self.resolver_basis.as_deref();
+        let authority = basis.map(|basis| keys::authority(basis, self.resolver_let_in_by.clone()));
         Ok(Some(Settled {
             kind: ResolutionKind::parse(kind).ok_or_else(|| unknown("kind of answer", kind))?,
             option_idx: self.option_idx.and_then(|idx| usize::try_from(idx).ok()),
@@ -173,6 +178,7 @@ impl Row {
             by: by.clone(),
             key_id: KeyId::from(key),
             via: Via::parse(via).ok_or_else(|| unknown("way to answer", via))?,
+            authority: authority.transpose()?,
             at,
         }))
     }
@@ -317,6 +323,7 @@ pub(super) async fn update(
 ) -> Outcome<()> {
     let moment = &kept.moment;
     let settled = moment.resolution.as_ref();
+    let authority = settled.and_then(|one| one.authority.as_ref());
     let seq = sqlx::query_scalar!(
         "-- moments::update
          WITH turn AS (UPDATE moment_clock SET last_seq = last_seq + 1 RETURNING last_seq)
@@ -325,7 +332,7 @@ pub(super) async fn update(
              deliberated_at = $12, resolution_kind = $13, option_idx = $14, answer_text = $15, objection_text = $16,
              resolved_at = $17, resolved_by = $18, resolver_key_id = $19, resolved_via = $20, end_reason = $21,
              ended_at = $22, acked_at = $23, scrubbed_at = $24, version = $25, due_at = $26, lints = $27, veto_settled_at = $28,
-             quiet_since = $29,
+             quiet_since = $29, resolver_basis = $30, resolver_let_in_by = $31,
              changed_seq = (SELECT last_seq FROM turn)
          WHERE id = $1 AND version = $2 RETURNING changed_seq",
         moment.id.uuid(),
@@ -356,7 +363,9 @@ pub(super) async fn update(
         due_at,
         serde_json::to_string(&kept.lints)?,
         moment.veto_settled_at,
-        moment.quiet_since
+        moment.quiet_since,
+        authority.map(|one| one.basis.as_str()),
+        authority.and_then(|one| one.let_in_by.as_deref())
     )
     .fetch_optional(conn)
     .await?;

@@ -35,6 +35,8 @@ pub(super) struct Waiting {
     pub principal_id: String,
     pub admin: bool,
     pub leads_to: String,
+    /// Who lets the person in with it.
+    pub let_in_by: Option<String>,
     used_at: Option<Timestamp>,
     expires_at: Timestamp,
     void: bool,
@@ -45,7 +47,8 @@ pub(super) async fn waiting(conn: &mut PgConnection, digest: &Digest, now: Times
     let found = sqlx::query_as!(
         Waiting,
         r#"-- links::waiting
-         SELECT l.principal_id, l.admin, l.leads_to, l.used_at, l.expires_at, k.revoked_at IS NOT NULL AS "void!"
+         SELECT l.principal_id, l.admin, l.leads_to,
+                coalesce(l.let_in_by, CASE WHEN l.made_by <> l.principal_id THEN l.made_by END) AS let_in_by, l.used_at, l.expires_at, k.revoked_at IS NOT NULL AS "void!"
          FROM links l LEFT JOIN keys k ON k.id = l.made_by_key WHERE l.digest = $1"#,
         digest.as_slice()
     );
@@ -89,16 +92,16 @@ pub(super) async fn keep(
     ticket: &Ticket,
     principal_id: &str,
     ask: &LinkAsk,
-    (by, key): (&str, Option<KeyId>),
+    (by, key, let_in_by): (&str, Option<KeyId>, Option<&str>),
 ) -> Outcome<Timestamp> {
     let (now, expires_at) = (line.now(), plus_seconds(line.now(), ask.seconds));
-    let payload = json!({ "principal_id": principal_id, "admin": ask.admin, "expires_at": expires_at });
+    let payload = json!({ "principal_id": principal_id, "admin": ask.admin, "expires_at": expires_at, "let_in_by": let_in_by });
     line.record(ctx, Draft::of(EventKind::LinkMade, by, payload));
     let digest = ticket.digest();
     sqlx::query!(
         "-- links::keep
-         INSERT INTO links (digest, principal_id, admin, leads_to, made_by, made_by_key, made_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+         INSERT INTO links (digest, principal_id, admin, leads_to, made_by, made_by_key, made_at, expires_at, let_in_by)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         digest.as_slice(),
         principal_id,
         ask.admin,
@@ -106,7 +109,8 @@ pub(super) async fn keep(
         by,
         key.map(KeyId::uuid),
         now,
-        expires_at
+        expires_at,
+        let_in_by
     )
     .execute(conn)
     .await?;

@@ -1,6 +1,6 @@
-//! Answering the question that an intent waits with. The person who is asked answers, with a credential of its own, and so closes
-//! the moment; where nobody could be asked, or the moment has lapsed before the question, whoever administers the intent does,
-//! but no agent, and not who asks.
+//! Answering the question that an intent waits with. Only a person answers, with a login or a key of its own, and not who asks: the
+//! one who is asked, who so closes the moment; where nobody could be asked, or the moment has lapsed before the question, whom the
+//! operator has named, or a person who administers the intent.
 
 use entente_core::access::Level;
 use entente_core::clock::Timestamp;
@@ -8,7 +8,6 @@ use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 use entente_core::moments::MomentState;
-use entente_core::principals::Kind as Being;
 use entente_core::refusal::{Code, Refusal};
 use entente_core::suspensions::{End, Suspension, SuspensionState};
 use serde_json::{Map, Value};
@@ -16,7 +15,7 @@ use sqlx::PgConnection;
 
 use super::{Given, ends, rows};
 use crate::app::moments::{self, Reach, Turn};
-use crate::app::{Caller, Ctx, Outcome, idempotency, intents, not_found, principals, seats};
+use crate::app::{Caller, Ctx, Outcome, idempotency, intents, not_found, seats};
 
 /// An answer.
 #[derive(Debug, Clone)]
@@ -66,11 +65,12 @@ pub async fn respond(
     };
     let addressed =
         |kept: &moments::Kept| caller.is_itself() && kept.moment.is_addressed_to(&caller.agent, ctx.now());
-    // Who is asked hears of the question wherever it is from.
-    let is_addressed = moment.as_ref().is_some_and(addressed);
+    // Who is asked, or named for all questions, hears of this one wherever it is from.
+    let is_addressed = moment.as_ref().is_some_and(addressed) || is_named(ctx, caller);
     if !is_addressed {
         seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     }
+    caller.require_person()?;
     let one = found.ok_or_else(no_question)?;
     let mut reach = match &moment {
         Some(kept) => Reach::of(&mut conn, kept).await?,
@@ -101,10 +101,11 @@ pub async fn respond(
         turn.given = Some(Given { value, metadata });
         moments::answer(ctx, caller, &mut turn, &mut kept, digest.as_deref(), resolution).await?;
     } else {
-        require_admin(&mut turn, caller, &one).await?;
+        require_admin(ctx, &mut turn, caller, &one).await?;
         asked.accept(&said.value)?;
         let Said { value, metadata, .. } = said.clone();
-        let end = End::Responded { value, by: caller.agent.clone(), metadata };
+        let (by, authority) = (caller.agent.clone(), caller.authority().cloned());
+        let end = End::Responded { value, by, metadata, authority };
         let (tx, line) = turn.parts(intent_id)?;
         ends::end(tx, ctx, line, (&intent, &one), end, &caller.agent).await?;
     }
@@ -146,25 +147,22 @@ async fn again(
     Ok(Responded { suspension: one, value: said.value.clone(), choice, at })
 }
 
-/// Whether the caller may answer where no person can be asked: an admin of the intent, no agent, nobody who asks, and nobody who
-/// only says that a person has answered.
-async fn require_admin(turn: &mut Turn, caller: &Caller, one: &Suspension) -> Outcome<()> {
-    let seat = seats::seat(&mut turn.tx, &caller.agent, one.intent_id, turn.now).await?;
-    let seat = seat.ok_or_else(|| not_found("intent"))?;
-    seat.standing.require(Level::Admin)?;
-    let fault = if caller.grant.kind == Being::Agent {
-        "an agent cannot decide in a person's place"
-    } else if caller.agent == one.asked_by || caller.principal() == one.asked_by {
-        "who asks cannot be who answers"
-    } else if !caller.is_itself() && is_human(turn, &caller.agent).await? {
-        "a person answers with a key of their own"
-    } else {
-        return Ok(());
-    };
-    let message = format!("Nobody could be asked, so the admins of the intent answer; but {fault}.");
-    Err(Refusal::new(Code::NotThePrincipal, message).into())
+/// Whether this is the person whom the operator has named for questions that name nobody.
+fn is_named(ctx: &Ctx, caller: &Caller) -> bool {
+    caller.require_person().is_ok() && ctx.settings.moments.person.as_deref() == Some(&caller.agent)
 }
 
-async fn is_human(turn: &mut Turn, name: &str) -> Outcome<bool> {
-    Ok(principals::find(&mut turn.tx, name).await?.is_some_and(|one| one.kind == Being::Human))
+/// Whether a person may answer where none is asked: the one whom the operator has named, or an admin of the intent; not who
+/// asks, under whatever name.
+async fn require_admin(ctx: &Ctx, turn: &mut Turn, caller: &Caller, one: &Suspension) -> Outcome<()> {
+    if one.is_asked_by(&caller.agent) {
+        let message = "Nobody could be asked, so the people who administer the intent answer; but who asks cannot be who answers.";
+        return Err(Refusal::new(Code::NotThePrincipal, message).into());
+    }
+    if is_named(ctx, caller) {
+        return Ok(());
+    }
+    let seat = seats::seat(&mut turn.tx, &caller.agent, one.intent_id, turn.now).await?;
+    let seat = seat.ok_or_else(|| not_found("intent"))?;
+    Ok(seat.standing.require(Level::Admin)?)
 }

@@ -7,6 +7,7 @@ use entente_core::ids::IntentId;
 use entente_core::intents::{Intent, IntentStatus, moved_payload, patched_payload};
 use entente_core::moments::{Moment, MomentState};
 use entente_core::principals::HOUSE;
+use entente_core::refusal::{Code, Refusal};
 use entente_core::suspensions::{Answer, Asked, End, MEMBER, Suspension, waits};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -14,7 +15,7 @@ use sqlx::PgConnection;
 use super::{Given, rows};
 use crate::app::lines::Line;
 use crate::app::rounds::round;
-use crate::app::{AppError, Ctx, Outcome, intents, moments};
+use crate::app::{AppError, Caller, Ctx, Outcome, intents, moments};
 
 /// The question that the line's intent waits with.
 pub(super) async fn open(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Option<Suspension>> {
@@ -54,11 +55,12 @@ pub(super) async fn end(
         "asked_by": one.asked_by, "status": after.intent().status,
     });
     let kind = match &end {
-        End::Responded { value, by, .. } => {
+        End::Responded { value, by, authority, .. } => {
             // The SDK and the reference server read these in the event (contract 11.2).
             told["value"] = value.clone();
             told["responded_by"] = json!(by);
             told["responded_at"] = json!(naive(now));
+            told["authority"] = json!(authority);
             Kind::IntentResumed
         }
         End::Expired => {
@@ -93,7 +95,7 @@ pub(crate) async fn moment_ended(
         (MomentState::Resolved, Some(settled)) => match asked(&intent)?.worth(settled)? {
             Answer::Value(worth) => {
                 let (value, by) = (value.unwrap_or(worth), settled.by.clone());
-                End::Responded { value, by, metadata }
+                End::Responded { value, by, metadata, authority: settled.authority.clone() }
             }
             Answer::CallOff => End::Cancelled("called_off"),
         },
@@ -125,20 +127,32 @@ pub(crate) async fn settle(
     }
 }
 
-/// Calls the intent's question off, within the deed that gives the intent another status; what is to be told once that is
-/// committed.
+/// Calls the intent's question off, within the deed by which an admin of the intent gives it another status; what is to be told
+/// once that is committed. Only who asks takes a question away from a person, or a person: else any agent could.
+///
+/// # Errors
+/// The caller is neither.
 pub(crate) async fn call_off(
     conn: &mut PgConnection,
     ctx: &Ctx,
     line: &mut Line,
     intent: Intent,
     status: IntentStatus,
-    actor: &str,
+    caller: &Caller,
 ) -> Outcome<(Intent, Option<moments::Ended>)> {
     if status == IntentStatus::SuspendedAwaitingInput || !waits(&intent.state) {
         return Ok((intent, None));
     }
     let Some(one) = open(conn, intent.id).await? else { return Ok((intent, None)) };
+    if caller.agent != one.asked_by && caller.require_person().is_err() {
+        let message = format!(
+            "The intent waits for a person's answer. Only who asks (`{}`) takes the question away, or a person who administers the \
+             intent, with a key of their own. Wait for the answer, or ask one of them.",
+            one.asked_by
+        );
+        return Err(Refusal::new(Code::NotThePrincipal, message).into());
+    }
+    let actor = &caller.agent;
     let intent = end(conn, ctx, line, (&intent, &one), End::Overtaken, actor).await?;
     let Some(moment) = one.moment_id else { return Ok((intent, None)) };
     let ended = moments::end_of_suspension(conn, ctx, line, actor, moment).await?;

@@ -13,7 +13,7 @@ macro_rules! select {
         sqlx::query_as!(
             Row,
             "-- " + $name + "
-             SELECT intent_id, id, n, asked_by, moment_id, unasked, state, fallback, created_at, expires_at, ended_at,
+             SELECT intent_id, id, n, asked_by, asked_by_principal, moment_id, unasked, state, fallback, created_at, expires_at, ended_at,
                     responded_by, end_reason
              FROM suspensions " + $rest
             $(, $argument)*
@@ -26,6 +26,7 @@ struct Row {
     id: String,
     n: i64,
     asked_by: String,
+    asked_by_principal: Option<String>,
     moment_id: Option<uuid::Uuid>,
     unasked: Option<String>,
     state: String,
@@ -46,6 +47,7 @@ impl TryFrom<Row> for Suspension {
             id: row.id,
             n: row.n,
             asked_by: row.asked_by,
+            asked_by_principal: row.asked_by_principal,
             moment_id: row.moment_id.map(MomentId::from),
             unasked: row.unasked,
             state: SuspensionState::parse(&row.state)
@@ -130,7 +132,7 @@ pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Ve
 pub(super) async fn person_of(
     conn: &mut PgConnection,
     intent_id: IntentId,
-    but: &str,
+    but: [&str; 2],
     now: Timestamp,
 ) -> Outcome<Option<String>> {
     let found = sqlx::query_scalar!(
@@ -141,9 +143,9 @@ pub(super) async fn person_of(
              SELECT principal_id, id FROM acl_entries
              WHERE intent_id = $1 AND permission = 'admin' AND (expires_at IS NULL OR expires_at > $3)) a
          JOIN principals p ON p.id = a.name
-         WHERE p.kind = 'human' AND p.id <> $2 ORDER BY a.entry NULLS FIRST LIMIT 1"#,
+         WHERE p.kind = 'human' AND p.id <> ALL($2) ORDER BY a.entry NULLS FIRST LIMIT 1"#,
         intent_id.uuid(),
-        but,
+        &but as &[&str],
         now
     )
     .fetch_optional(conn)
@@ -154,8 +156,9 @@ pub(super) async fn person_of(
 pub(super) async fn insert(conn: &mut PgConnection, made: &Suspension) -> Outcome<()> {
     sqlx::query!(
         "-- suspensions::insert
-         INSERT INTO suspensions (intent_id, id, n, asked_by, moment_id, unasked, state, fallback, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+         INSERT INTO suspensions (intent_id, id, n, asked_by, moment_id, unasked, state, fallback, created_at, expires_at,
+                                  asked_by_principal)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         made.intent_id.uuid(),
         made.id,
         made.n,
@@ -165,7 +168,8 @@ pub(super) async fn insert(conn: &mut PgConnection, made: &Suspension) -> Outcom
         made.state.as_str(),
         made.fallback.as_str(),
         made.created_at,
-        made.expires_at
+        made.expires_at,
+        made.asked_by_principal
     )
     .execute(conn)
     .await?;

@@ -30,8 +30,12 @@ impl Stage {
     pub(super) async fn decision(&self) -> Done {
         say("\n14. agent.researcher needs a decision that is a person's; it can ask, and nothing else")?;
         self.root.post("/principals", &json!({ "id": PERSON, "kind": "human" })).await?;
-        let made = self.root.post(&format!("/principals/{PERSON}/keys"), &json!({ "label": "demo" })).await?;
-        let person = self.root.with_key(text(&made, "key")?);
+        let made = self.root.post(&format!("/people/{PERSON}/links"), &json!({})).await?;
+        let person = self.root.log_in(text(&made, "path")?).await?;
+        say(&format!("  {PERSON} opens the one-time link that the operator made, and is logged in"))?;
+        let given =
+            self.root.post(&format!("/principals/{PERSON}/keys"), &json!({ "label": "given" })).await?;
+        let given = self.root.with_key(text(&given, "key")?);
         let when = question(
             "At what time should the summary go out?",
             &[
@@ -43,6 +47,8 @@ impl Stage {
         say("  it tries to answer for them")?;
         let own = answer(&first, &json!({ "kind": "option", "option_idx": 0 }));
         refused(self.researcher.post(&resolution(&first)?, &own).await, "not_the_principal")?;
+        say("  so does the operator, with a key that he made for them")?;
+        refused(given.post(&resolution(&first)?, &own).await, "not_the_principal")?;
 
         let objection = "Wrong question: first say why the outliers stay in.";
         say(&format!("  {PERSON} refuses the question: {objection}"))?;

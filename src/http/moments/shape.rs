@@ -1,5 +1,6 @@
 //! How a moment looks to clients. What is in it is the deed's: nothing is left out here.
 
+use entente_core::authority::Authority;
 use entente_core::ids::{IntentId, JobId, KeyId, MomentId};
 use entente_core::keys::Dialect;
 use entente_core::moments::{
@@ -137,6 +138,8 @@ struct ResolutionBody {
     resolved_via: Via,
     /// With which key.
     key_id: KeyId,
+    /// On what that key rested; null where nobody has noted it.
+    authority: Option<Authority>,
 }
 
 /// Something that was said.
@@ -178,6 +181,7 @@ impl ResolutionBody {
             resolved_at: WireTime::new(settled.at, dialect),
             resolved_via: settled.via,
             key_id: settled.key_id,
+            authority: settled.authority.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How questions end otherwise than by an answer, and who answers where nobody can be asked.
+//! How questions end otherwise than by an answer, and who is asked where none is named.
 
 use super::{goal, now, question, respond, suspend, types, waiting};
 use crate::harness::{Setup, World, json};
@@ -104,37 +104,6 @@ async fn another_status_calls_it_off() {
     agent.post(&path, json!({})).await.is(200);
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["cancelled_because"]), ("active", &json!("withdrawn")));
-    world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_can_be_asked_admins_answer_but_no_agent() {
-    let world = World::start().await;
-    let (agent, other) = (world.agent("agent.a").await, world.agent("agent.b").await);
-    let intent = goal(&agent).await;
-    let asked =
-        suspend(&agent, &intent, json!({ "principal_id": null, "response_type": "confirm", "choices": [] }))
-            .await;
-    assert_eq!((&asked["unasked"], &asked["moment_id"]), (&json!("nobody_to_ask"), &json!(null)));
-    respond(&agent, &intent, &asked, json!("yes")).await.refused(403, "not_the_principal");
-    respond(&other, &intent, &asked, json!("yes")).await.refused(403, "not_the_principal");
-    let service = world.any();
-    // Nobody else's word is a person's.
-    world.human("human.ada").await;
-    let mut forged = json!({ "suspension_id": asked["id"], "value": "yes", "responded_by": "human.ada" });
-    let path = format!("/intents/{intent}/suspend/respond");
-    service.post(&path, forged.clone()).await.refused(403, "not_the_principal");
-    forged["responded_by"] = json!("agent.a");
-    service.post(&path, forged.clone()).await.refused(403, "not_the_principal");
-    forged["responded_by"] = json!("operator@example.com");
-    forged["metadata"] = json!({ "channel": "slack" });
-    let done = service.post(&path, forged).await.is(200);
-    assert_eq!(
-        (&done["responded_by"], &done["choice_label"]),
-        (&json!("operator@example.com"), &json!("Yes"))
-    );
-    let (status, record) = now(&agent, &intent).await;
-    assert_eq!((status.as_str(), &record["metadata"]["channel"]), ("active", &json!("slack")));
     world.end().await;
 }
 

@@ -116,16 +116,17 @@ async fn what_a_person_refused_is_called_off_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_fits_nobody_waits_for_admins() {
+async fn a_question_that_fits_nobody_waits_for_a_person() {
     let world = World::start().await;
-    let agent = world.agent("agent.a").await;
-    world.human("human.ada").await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let intent = goal(&agent).await;
     // Too long for a person to be shown, and no error to who asks as the SDK does.
     ask(&agent, &intent, "long", json!({ "question": "x".repeat(3_000) })).await;
     let list = agent.get(&format!("/intents/{intent}/suspensions")).await.ok();
     assert_eq!(list["suspensions"][0]["unasked"], "invalid_moment");
-    respond(&world.any(), &intent, &json!({ "id": "long" }), json!("yes")).await.is(200);
+    let long = json!({ "id": "long" });
+    respond(&world.any(), &intent, &long, json!("yes")).await.refused(403, "not_the_principal");
+    respond(&ada, &intent, &long, json!("yes")).await.is(200);
     assert_eq!(now(&agent, &intent).await.0, "active");
     // A hint that names nobody is only a hint.
     ask(&agent, &intent, "slack", json!({ "context": {}, "channel_hint": "slack" })).await;

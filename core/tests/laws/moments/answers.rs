@@ -1,5 +1,6 @@
 //! Who may answer a question, with what, and how often: once.
 
+use entente_core::authority::{Authority, Basis};
 use entente_core::ids::KeyId;
 use entente_core::limits::MOMENT_WORD_BYTES;
 use entente_core::moments::{
@@ -92,10 +93,16 @@ fn a_closed_hatch_takes_no_answer_of_its_kind() {
 fn only_the_person_who_is_asked_decides() {
     let moment = asked();
     let digest = moment.digest.clone().unwrap();
+    let given = [Basis::GivenKey, Basis::GivenPassword]
+        .map(|basis| Authority { basis, let_in_by: Some("service.ops".to_owned()) });
     let nobody = [
         Decider { kind: Kind::Agent, ..person(ADA) },
         Decider { kind: Kind::Service, ..person(ADA) },
         Decider { as_itself: false, ..person(ADA) },
+        // Nor by what somebody else made for the person, or nobody knows.
+        Decider { authority: Some(&given[0]), ..person(ADA) },
+        Decider { authority: Some(&given[1]), ..person(ADA) },
+        Decider { authority: None, ..person(ADA) },
         person(BOB),
         person(AGENT),
         Decider { kind: Kind::Agent, ..person(AGENT) },
@@ -139,6 +146,7 @@ fn the_answer_is_kept_with_who_gave_it() {
     let settled = resolved.resolution.clone().unwrap();
     assert_eq!((settled.kind, settled.option_idx), (ResolutionKind::FreeText, None));
     assert_eq!((settled.answer.as_deref(), settled.objection), (Some("Tomorrow."), None));
+    assert_eq!(settled.authority.as_ref(), by.authority);
     assert_eq!(
         (settled.by.as_str(), settled.key_id, settled.via, settled.at),
         (ADA, key_id, Via::Cli, later(5))
