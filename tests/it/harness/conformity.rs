@@ -164,7 +164,7 @@ fn of_request(place: &str, operation: &Value, sent: Option<&str>) -> Vec<String>
     let told = &operation["requestBody"];
     let Some(sent) = sent.filter(|sent| !sent.trim().is_empty()) else {
         let needed = told["required"] == true;
-        return needed.then(|| "the body is not required".to_owned()).into_iter().collect();
+        return needed.then(|| "one is required, and none was sent".to_owned()).into_iter().collect();
     };
     if told["content"].get("application/json").is_none() {
         return Vec::new();
