@@ -242,6 +242,7 @@ async fn an_answer_is_to_the_question_that_was_seen() {
     assert_eq!(resolve(&ada, &moment, both).await.status, 422);
     // A hatch that is closed cannot be taken; that it is closed needs a reason, and is told.
     let mut narrow = question("human.ada");
+    narrow["binding_moment"]["question"]["stem"] = json!("Which channel does release 1.4 take?");
     narrow["binding_moment"]["question"]["hatches"] = json!({ "free_text": false, "dialogue": true });
     agent.post("/moments", narrow.clone()).await.is(422);
     let narrow = with(narrow, json!({ "hatch_justification": "The registry takes one of two channels." }));

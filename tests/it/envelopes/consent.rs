@@ -124,7 +124,7 @@ async fn a_mailbox_is_its_persons_alone_from_when_it_is_a_persons() {
 /// The same envelope, with the ten members of §8 signed and no others.
 fn core_signed(letter: Value, n: u8) -> Value {
     let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
-    let value = encode(&key(n).sign(&input(&members, Scope::Core).unwrap()).to_bytes());
+    let value = encode(&key(n).sign(input(&members, Scope::Core).unwrap()).to_bytes());
     let sig =
         json!({ "alg": "ed25519", "kid": "one", "value": value, "profile": "aee-jcs-1", "scope": "core" });
     members.insert("sig".to_owned(), sig);
