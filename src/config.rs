@@ -4,6 +4,7 @@
 //! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
 
 pub mod credentials;
+pub mod door;
 pub mod federation;
 mod jobs;
 mod moments;
@@ -26,6 +27,7 @@ use entente_core::federation::Federation;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
+use self::door::DoorConfig;
 use crate::app::VaultSettings;
 use crate::app::jobs::JobSettings;
 use crate::app::moments::MomentSettings;
@@ -90,6 +92,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Open streams and waiting requests per key at the most.
     pub max_streams_per_key: usize,
+    /// What is configured about the door itself.
+    pub door: DoorConfig,
     /// How long requests in flight may take when the server stops.
     pub drain: Duration,
     /// How long messages are kept after their channel closed; `None` for ever.
@@ -321,6 +325,7 @@ impl Config {
             ),
             max_connections: from.number("ENTENTE_MAX_CONNECTIONS", 25_000, 10..=1_000_000),
             max_streams_per_key: from.number("ENTENTE_MAX_STREAMS_PER_KEY", 1_000, 1..=1_000_000),
+            door: from.door(),
             drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
             message_retention: from.retention("ENTENTE_MESSAGE_RETENTION_DAYS"),
             idempotency_window: Duration::from_secs(

@@ -2,6 +2,7 @@
 //! tests both begin here; a test passes a clock that it turns by hand and port 0.
 
 mod database;
+mod limits;
 mod senders;
 mod sockets;
 mod tools;
@@ -42,7 +43,7 @@ use crate::http::hooks;
 use crate::http::openapi::Document;
 
 use crate::db;
-use crate::http::{Connections, Doors, Limits, Pace, application};
+use crate::http::{Connections, Doors, Pace, application};
 use crate::shutdown::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::spans::{Spans, SpansError};
@@ -285,6 +286,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
 fn settings(config: &Config, seeded_keys: bool) -> Settings {
     Settings {
         strict: config.strict,
+        default_access: config.door.default_access,
         audit_event_type: config.audit_event_type.clone(),
         message_retention: config.message_retention,
         idempotency_window: config.idempotency_window,
@@ -341,14 +343,7 @@ fn share(
         works,
         post,
         tools,
-        limits: Limits {
-            rate_per_second: config.rate_per_second,
-            max_body_bytes: config.max_body_bytes,
-            tls_terminated: config.credentials.tls_terminated,
-            max_streams_per_key: config.max_streams_per_key,
-            ping: config.ping,
-            refused_subscribe_hold: config.refused_subscribe_hold,
-        },
+        limits: limits::limits(config),
         started: Instant::now(),
         pace: Pace::default(),
         spans: None,
@@ -372,6 +367,7 @@ fn listen(
 ) -> std::io::Result<(SocketAddr, ServerHandle)> {
     let address = listener.local_addr()?;
     let connections = Arc::clone(&shared.connections);
+    let write = config.door.write;
     let server = HttpServer::new(move || application(shared.clone()))
         .workers(config.workers)
         .max_connections(config.max_connections.div_ceil(config.workers))
@@ -382,6 +378,7 @@ fn listen(
             kept.insert(connections.open());
             if let Some(stream) = io.downcast_ref::<TcpStream>() {
                 sockets::keep_alive(stream);
+                sockets::cut_off(stream, write);
             }
         })
         .disable_signals()

@@ -1,5 +1,5 @@
 //! What the server says about itself: its log and its metrics (`/metrics`, `OpenMetrics` text). What it tells a collector of
-//! OpenTelemetry is `telemetry/spans.rs`.
+//! OpenTelemetry is `telemetry/spans.rs`; what it tells of keys and passwords that opened nothing is `telemetry/refused.rs`.
 //!
 //! Levels: ERROR means a person should look, WARN that something was borne, INFO the life of the server, DEBUG single
 //! requests. An error is logged once, where it is handled. Keys, payloads and secrets are never logged.
@@ -17,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 
+pub mod refused;
 pub mod spans;
 
 /// What libraries say that is of no use here: the HTTP library reports each stream that is broken on purpose

@@ -56,6 +56,11 @@ pub const BATCH: usize = 1_000;
 /// Items of one page of a list. Equal to a channel's default retention, so that the unfiltered list of such a
 /// channel is complete and a polling `ask()` finds its answer (contract 10.5).
 pub const PAGE: u32 = 1_000;
+/// Bytes of the items of one page of a list, but for one item: what has more goes on behind it. Each is held in memory until
+/// its reader has it.
+pub const PAGE_BYTES: i64 = 4 * 1024 * 1024;
+/// Bytes of a page that is small: as many of those are written for one key at once as it has requests.
+pub const SMALL_PAGE_BYTES: i64 = 256 * 1024;
 /// Messages a channel keeps when its options say nothing, RFC-0021 §1.2.
 pub const DEFAULT_MAX_MESSAGES: u32 = 1_000;
 /// The most messages a channel may be told to keep.

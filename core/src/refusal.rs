@@ -92,6 +92,8 @@ codes! {
     LeaseEnded = "lease_ended";
     /// The idempotency key was used with another request.
     IdempotencyMismatch = "idempotency_mismatch";
+    /// The body did not come in time; nothing was done, send it again.
+    RequestTimeout = "request_timeout";
     /// The body or one of its parts is over its limit.
     TooLarge = "too_large";
     /// The JSON is nested too deeply.
@@ -224,9 +226,11 @@ impl Code {
             Self::LeaseExpired => Fault::LeaseExpired,
             Self::BudgetExhausted => Fault::BudgetExhausted,
             Self::ResumeWindowExpired => Fault::ResumeWindowExpired,
-            Self::RateLimited | Self::Unavailable | Self::Internal | Self::ResultTooLarge => {
-                Fault::InternalError
-            }
+            Self::RateLimited
+            | Self::RequestTimeout
+            | Self::Unavailable
+            | Self::Internal
+            | Self::ResultTooLarge => Fault::InternalError,
             _ => Fault::InvalidRequest,
         }
     }

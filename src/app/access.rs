@@ -262,6 +262,48 @@ async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<E
     rows.into_iter().map(Entry::try_from).collect()
 }
 
+/// Closes an intent that is just made, where the operator has all new ones closed (`ENTENTE_DEFAULT_ACCESS`): its creator has all
+/// of it, and those who are assigned with it may work on it.
+///
+/// # Errors
+/// The database; somebody assigned is no name.
+pub(crate) async fn of_new(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    by: &str,
+    assigned: &[&str],
+) -> Outcome<()> {
+    let policy = ctx.settings.default_access;
+    if policy == Policy::Open {
+        // No row means open.
+        return Ok(());
+    }
+    let now = line.now();
+    let mut assigned = assigned.to_vec();
+    assigned.sort_unstable();
+    assigned.dedup();
+    let mut ids: Vec<EntryId> = assigned.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
+    ids.sort_unstable();
+    let entry = |(agent, id): (&&str, EntryId)| {
+        let ask = EntryAsk {
+            principal_id: (*agent).to_owned(),
+            principal_type: None,
+            permission: Some(Level::Write),
+            expires_at: None,
+            reason: None,
+        };
+        law::grant(ask, line.intent_id, by, id, now)
+    };
+    let entries = assigned.iter().zip(ids).map(entry).collect::<Result<Vec<Entry>, Refusal>>()?;
+    save_policy(conn, line.intent_id, policy).await?;
+    insert(conn, &entries).await?;
+    let listed: Vec<_> = entries.iter().map(described).collect();
+    let payload = json!({ "replaced": true, "default_policy": policy, "entries": listed });
+    line.record(ctx, Draft::of(Kind::AccessGranted, by, payload));
+    Ok(())
+}
+
 async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Policy) -> Outcome<()> {
     sqlx::query!(
         "-- access::save_policy

@@ -6,14 +6,15 @@ use entente_core::ids::IntentId;
 use entente_core::keys::Scope;
 
 use super::events::{self, Filter};
+use super::pages::Page;
 use super::{Caller, Ctx, Outcome};
 
 /// The house's events, the newest first.
 ///
 /// # Errors
 /// The scope `admin` is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Event>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page<Event>> {
     caller.require(Scope::Admin)?;
     let mut connection = ctx.pool.acquire().await?;
-    events::page(&mut connection, IntentId::HOUSE, filter).await
+    events::page(&mut connection, caller, IntentId::HOUSE, filter).await
 }

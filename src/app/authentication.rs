@@ -1,53 +1,95 @@
-//! Telling whose key is presented. A key is looked up by its public part, verified once against its slow hash, and then
-//! remembered (`caller.rs`). A key of the wrong form or with a wrong checksum costs no look-up; an unknown one no hash.
+//! Telling whose key is presented. A key is looked up by its public part, compared by its SHA-256, and then remembered
+//! (`caller.rs`). A key of the wrong form or with a wrong checksum costs no look-up. What is slow by design is for people's
+//! passwords, and for keys of earlier releases once; each has turns of its own, so that neither waits for the other.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Argon2, Params, PasswordHasher as _, PasswordVerifier as _};
 use entente_core::canonical::{Digest, sha256};
 use entente_core::clock::{self, Timestamp};
+use entente_core::ids::KeyId;
 use entente_core::keys::{Key, Presented, Scope};
 use entente_core::principals::Kind;
 use entente_core::sessions::tokens;
 
 use super::caller::{Memory, unauthenticated};
-use super::keys::find_by_public_ids;
-use super::{AppError, Ctx, Grant, Outcome};
+use super::keys::{self, Found, find_by_public_ids};
+use super::{AppError, Ctx, Grant, Outcome, aside};
+use crate::telemetry::refused::Refused;
 
-/// Tells whose key this is.
+/// Why a key opened nothing: for the log, and for nobody who presents one.
+struct Shut {
+    reason: &'static str,
+    /// Its record, where there is one.
+    key: Option<(KeyId, String)>,
+}
+
+impl Shut {
+    fn unknown(reason: &'static str) -> Self {
+        Self { reason, key: None }
+    }
+
+    fn known(reason: &'static str, key: &Key) -> Self {
+        Self { reason, key: Some((key.id, key.principal_id.clone())) }
+    }
+
+    /// Of a key that is no longer in force.
+    fn over(key: &Key) -> Self {
+        Self::known(if key.revoked_at.is_some() { "revoked" } else { "ended" }, key)
+    }
+}
+
+/// Tells whose key this is. `from` is who presents it, for the log.
 ///
 /// # Errors
 /// [`entente_core::refusal::Code::Unauthenticated`], the same for every reason.
-pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
+pub async fn authenticate(ctx: &Ctx, presented: &str, from: Option<IpAddr>) -> Outcome<Arc<Grant>> {
+    match look(ctx, presented).await? {
+        Ok(grant) => Ok(grant),
+        Err(Shut { reason, key }) => {
+            let (key, principal) = key.unzip();
+            let key = key.map(|id| id.to_string());
+            let refused = Refused {
+                credential: "key",
+                address: from,
+                key: key.as_deref(),
+                principal: principal.as_deref(),
+                reason,
+            };
+            ctx.grants.watch.tell(&refused);
+            Err(unauthenticated().into())
+        }
+    }
+}
+
+async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Shut>> {
     let digest = sha256(presented);
     match ctx.grants.recall(&digest) {
-        Some(Memory::Verified(grant)) if grant.in_force(ctx.now()) => return Ok(grant),
-        Some(_) => return Err(unauthenticated().into()),
+        Some(Memory::Verified(grant)) if grant.in_force(ctx.now()) => return Ok(Ok(grant)),
+        Some(Memory::Verified(grant)) => return Ok(Err(Shut::over(&grant.key))),
+        Some(Memory::Refused) => return Ok(Err(Shut::unknown("refused a moment ago"))),
         None => {}
     }
-    let Some(public_id) = public_id(ctx, presented, &digest) else { return Err(unauthenticated().into()) };
+    let Some(public_id) = public_id(ctx, presented, &digest) else {
+        return Ok(Err(Shut::unknown("no key of this server")));
+    };
     let seen = ctx.grants.seen();
     let mut connection = ctx.pool.acquire().await?;
     let found = find_by_public_ids(&mut connection, &[&public_id]).await?.pop();
     drop(connection);
     let Some(found) = found else {
         ctx.grants.refuse(digest);
-        return Err(unauthenticated().into());
+        return Ok(Err(Shut::unknown("unknown")));
     };
-    // Few verifications at a time: each takes a core and 19 MiB for some 20 ms.
-    let _turn = ctx.grants.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
-    if let Some(Memory::Verified(grant)) = ctx.grants.recall(&digest) {
-        return if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated().into()) };
-    }
-    let secret = presented.to_owned();
-    let hash = found.secret_hash;
-    let verified = tokio::task::spawn_blocking(move || verify(&secret, &hash))
-        .await
-        .map_err(|e| AppError::Unavailable(e.to_string()))?;
-    if !verified || !found.key.in_force(ctx.now()) {
+    if !found.key.in_force(ctx.now()) {
         ctx.grants.refuse(digest);
-        return Err(unauthenticated().into());
+        return Ok(Err(Shut::over(&found.key)));
+    }
+    if !is_secret_of(ctx, presented, &digest, &found).await? {
+        ctx.grants.refuse(digest);
+        return Ok(Err(Shut::known("wrong secret", &found.key)));
     }
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     let grant = ctx.grants.remember(digest, grant);
@@ -59,18 +101,38 @@ pub async fn authenticate(ctx: &Ctx, presented: &str) -> Outcome<Arc<Grant>> {
         let change = current.map_or(i64::MAX, |found| found.changed_seq);
         ctx.grants.forget(&HashMap::from([(public_id, change)]));
     }
-    if grant.in_force(ctx.now()) { Ok(grant) } else { Err(unauthenticated().into()) }
+    Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Shut::over(&grant.key)) })
+}
+
+/// Whether what is presented is the key that was found. A key of an earlier release is verified by its argon2id hash, once:
+/// then it too is known by its SHA-256.
+async fn is_secret_of(ctx: &Ctx, presented: &str, digest: &Digest, found: &Found) -> Outcome<bool> {
+    if let Some(kept) = &found.secret_sha256 {
+        return Ok(same(kept, digest));
+    }
+    let _turn = ctx.grants.old_keys.enter().await?;
+    let (secret, hash) = (presented.to_owned(), found.secret_hash.clone());
+    if !aside(move || verify(&secret, &hash)).await? {
+        return Ok(false);
+    }
+    keys::keep_digest(ctx, found.key.id, digest).await?;
+    Ok(true)
+}
+
+/// Whether two digests are the same, in a time that does not say where they differ.
+fn same(kept: &[u8], digest: &Digest) -> bool {
+    kept.len() == digest.len() && kept.iter().zip(digest).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 /// Tells whose token a session is opened with: a key, or one that somebody else has signed for a principal (contract 10).
 ///
 /// # Errors
 /// [`entente_core::refusal::Code::Unauthenticated`], the same for every reason.
-pub async fn of_token(ctx: &Ctx, token: &str) -> Outcome<Arc<Grant>> {
+pub async fn of_token(ctx: &Ctx, token: &str, from: Option<IpAddr>) -> Outcome<Arc<Grant>> {
     let secret = ctx.settings.sessions.token_secret.as_ref();
     match secret.and_then(|secret| tokens::vouched(token, &secret.0, ctx.now())) {
         Some(vouched) => Ok(vouched_for(ctx, vouched.principal, vouched.expires_at)),
-        None => authenticate(ctx, token).await,
+        None => authenticate(ctx, token, from).await,
     }
 }
 
@@ -136,11 +198,30 @@ pub(crate) fn verify(secret: &str, hash: &str) -> bool {
         .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
 }
 
-/// Hashes a key with argon2id. Slow by design, so never on an async thread.
-pub(crate) async fn hash(secret: String) -> Outcome<String> {
-    let hashed = tokio::task::spawn_blocking(move || {
-        Argon2::default().hash_password(secret.as_bytes()).map(|h| h.to_string())
+/// Hashes a password with argon2id. Slow by design, so never on an async thread, and few at a time.
+pub(crate) async fn hash_password(ctx: &Ctx, password: String) -> Outcome<String> {
+    let _turn = ctx.grants.passwords.enter().await?;
+    let hashed = aside(move || Argon2::default().hash_password(password.as_bytes()).map(|h| h.to_string()));
+    hashed.await?.map_err(|e| AppError::Inconsistent(format!("hashing a password: {e}")))
+}
+
+/// What is kept of a key.
+pub(crate) struct Hashed {
+    /// Its SHA-256, which it is known by.
+    pub sha256: Digest,
+    /// argon2id of the least cost, PHC: for the release before this one, which may serve beside it. Those who guess at 256 bits
+    /// are not stopped by what a guess costs.
+    pub argon2: String,
+}
+
+/// Hashes a key. Literal ones (`entente dev --seed`) are no better kept than what the developer who wrote them chose: they are
+/// found by their SHA-256 as it is, and are accepted in development alone.
+pub(crate) fn hash(secret: &str) -> Outcome<Hashed> {
+    let least = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
+    let hashed = least.map_err(|e| e.to_string()).and_then(|least| {
+        let hashed = Argon2::from(least).hash_password(secret.as_bytes());
+        hashed.map(|h| h.to_string()).map_err(|e| e.to_string())
     });
-    let hashed = hashed.await.map_err(|e| AppError::Unavailable(e.to_string()))?;
-    hashed.map_err(|e| AppError::Inconsistent(format!("hashing a key: {e}")))
+    let argon2 = hashed.map_err(|e| AppError::Inconsistent(format!("hashing a key: {e}")))?;
+    Ok(Hashed { sha256: sha256(secret), argon2 })
 }

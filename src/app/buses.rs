@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use entente_core::canonical::sha256;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::is_bus;
 use entente_core::keys::Scope;
@@ -19,6 +20,9 @@ const PER_BUS: i64 = 1_000;
 
 /// Of those, what one principal has subscribed at the most, unless it is an admin: it leaves room for others.
 const PER_PRINCIPAL: i64 = 250;
+
+/// What one principal has subscribed at the most in all, under whatever names: unless it is an admin.
+const OF_PRINCIPAL: i64 = 5_000;
 
 /// Somebody who listens.
 #[derive(Debug, Clone)]
@@ -50,7 +54,8 @@ pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> O
     check(bus)?;
     mailboxes::require(caller, entity)?;
     let now = ctx.now();
-    let mut tx = ctx.pool.begin().await?;
+    // One at a time of each principal, and of each channel, so that what is counted stays true.
+    let mut tx = ctx.begin_locked(vec![lock_key("by", caller.principal()), lock_key("bus", bus)]).await?;
     mailboxes::open_row(&mut tx, entity, caller.principal(), now).await?;
     if let Some(created_at) = since(&mut tx, bus, entity).await? {
         tx.commit().await?;
@@ -87,7 +92,8 @@ async fn require_room(conn: &mut PgConnection, caller: &Caller, bus: &str, entit
     let counts = sqlx::query!(
         r#"-- aee_subscriptions::count
          SELECT (SELECT count(*) FROM aee_subscriptions WHERE entity = $1) AS "own!", count(*) AS "all!",
-                count(*) FILTER (WHERE created_by = $3) AS "principals!"
+                count(*) FILTER (WHERE created_by = $3) AS "principals!",
+                (SELECT count(*) FROM aee_subscriptions WHERE created_by = $3) AS "in_all!"
          FROM aee_subscriptions WHERE bus = $2"#,
         entity,
         bus,
@@ -95,15 +101,22 @@ async fn require_room(conn: &mut PgConnection, caller: &Caller, bus: &str, entit
     )
     .fetch_one(conn)
     .await?;
-    let share = counts.principals >= PER_PRINCIPAL && !caller.has(Scope::Admin);
+    let much = counts.principals >= PER_PRINCIPAL || counts.in_all >= OF_PRINCIPAL;
+    let share = much && !caller.has(Scope::Admin);
     if counts.own < PER_ENTITY && counts.all < PER_BUS && !share {
         return Ok(());
     }
     let message = format!(
-        "There are as many subscriptions as there may be: {PER_ENTITY} of one entity, {PER_BUS} of one channel, and \
-         {PER_PRINCIPAL} of those by one principal that is no admin. End one first."
+        "There are as many subscriptions as there may be: {PER_ENTITY} of one entity, {PER_BUS} of one channel, \
+         {PER_PRINCIPAL} of those by one principal that is no admin, and {OF_PRINCIPAL} by one in all. End one first."
     );
     Err(Refusal::new(Code::Unprocessable, message).into())
+}
+
+/// The advisory lock of a channel, or of a principal that listens.
+fn lock_key(kind: &str, name: &str) -> i64 {
+    let digest = sha256(format!("aee_subscriptions\0{kind}\0{name}"));
+    digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
 /// Has an entity listen no more.

@@ -1,11 +1,11 @@
 //! Who asks: a verified key, and the agent that it acts as.
 //!
-//! A key's slow hash is verified once per key and server; after that the key is known by its SHA-256 (design §3).
+//! A key is looked up once per server; after that it is remembered by its SHA-256 (design §3).
 //! What is remembered here is never the truth: a revoked key is forgotten at once on the server that revoked it, and
 //! within a second on the others (`keys::refresh`). Looking keys up is `keys.rs`.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,11 @@ use entente_core::principals::{Kind, check_name};
 use entente_core::rate::{Allowance, Verdict, judge};
 use entente_core::refusal::{Code, Refusal};
 use entente_core::traces::Trace;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+use super::shares::{OpenRequest, Share, StreamPermit};
+use super::turnstile::Turnstile;
+use crate::telemetry::refused::Watch;
 
 /// Keys remembered at the most, verified and refused ones together.
 const REMEMBERED: usize = 20_000;
@@ -25,9 +28,6 @@ const REMEMBERED: usize = 20_000;
 /// How long a key that opened nothing is refused without a look-up: long enough to blunt guessing, short enough not to
 /// annoy whoever presents a key just before it is made.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
-
-/// Slow hashes under way at once: they must not take all cores from those whose keys are known.
-const VERIFICATIONS: usize = 2;
 
 /// A burst may spend this many seconds' worth of a key's rate.
 const BURST_SECONDS: u32 = 2;
@@ -44,7 +44,8 @@ pub struct Grant {
     void: CancellationToken,
     full_at: AtomicU64,
     used_at: AtomicI64,
-    streams: AtomicUsize,
+    /// What it has under way.
+    pub(super) share: Share,
 }
 
 impl Grant {
@@ -58,7 +59,7 @@ impl Grant {
             void: CancellationToken::new(),
             full_at: AtomicU64::new(0),
             used_at: AtomicI64::new(0),
-            streams: AtomicUsize::new(0),
+            share: Share::default(),
         }
     }
 
@@ -92,33 +93,6 @@ impl Grant {
             }
         }
     }
-
-    /// Takes one of the key's places for open streams.
-    ///
-    /// # Errors
-    /// [`Code::TooManyStreams`] when all `limit` are taken.
-    pub fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
-        let permit = StreamPermit(Arc::clone(self));
-        if self.streams.fetch_add(1, Ordering::AcqRel) >= limit {
-            return Err(Refusal::new(
-                Code::TooManyStreams,
-                format!(
-                    "This key has {limit} open streams and waiting requests, as many as it may. Close some first."
-                ),
-            ));
-        }
-        Ok(permit)
-    }
-}
-
-/// One place among a key's open streams; free again when dropped.
-#[derive(Debug)]
-pub struct StreamPermit(Arc<Grant>);
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// What is remembered of a presented key.
@@ -137,19 +111,17 @@ enum Remembered {
 }
 
 /// The keys that this server remembers, by the SHA-256 of the presented key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Grants {
     known: RwLock<HashMap<Digest, Remembered>>,
     /// The last change of keys that this server has heard of.
     seen: AtomicI64,
-    /// Whose turn it is to have a key verified.
-    pub(crate) turns: Semaphore,
-}
-
-impl Default for Grants {
-    fn default() -> Self {
-        Self { known: RwLock::default(), seen: AtomicI64::new(0), turns: Semaphore::new(VERIFICATIONS) }
-    }
+    /// Whose turn it is to have a password checked.
+    pub(crate) passwords: Turnstile,
+    /// Whose turn it is to have a key of an earlier release verified.
+    pub(crate) old_keys: Turnstile,
+    /// Who is told of keys, passwords and links that opened nothing.
+    pub watch: Watch,
 }
 
 impl Grants {
@@ -244,6 +216,8 @@ pub struct Caller {
     named: bool,
     /// The trace that the request belongs to (`traceparent`, RFC-0020).
     pub trace: Option<Trace>,
+    /// The request, which counts among those that the key has under way.
+    request: Option<Arc<OpenRequest>>,
 }
 
 impl Caller {
@@ -255,13 +229,13 @@ impl Caller {
         grant.used_at.store(now.timestamp_micros(), Ordering::Release);
         let Some(agent) = agent else {
             let principal = grant.key.principal_id.clone();
-            return Ok(Self { grant, agent: principal, named: false, trace: None });
+            return Ok(Self { grant, agent: principal, named: false, trace: None, request: None });
         };
         check_name("X-Agent-ID", agent)?;
         if !grant.key.may_act_as(agent) {
             return Err(may_not_act_as(&grant.key, agent));
         }
-        Ok(Self { grant, agent: agent.to_owned(), named: true, trace: None })
+        Ok(Self { grant, agent: agent.to_owned(), named: true, trace: None, request: None })
     }
 
     /// The same caller, whose request belongs to a trace.
@@ -270,10 +244,26 @@ impl Caller {
         Self { trace, ..self }
     }
 
+    /// The same caller, whose request is this one.
+    #[must_use]
+    pub fn within(self, request: Arc<OpenRequest>) -> Self {
+        Self { request: Some(request), ..self }
+    }
+
+    /// Takes one of the key's places for streams and those who wait. From now on the request counts there alone.
+    ///
+    /// # Errors
+    /// [`Code::TooManyStreams`] when all `limit` are taken.
+    pub fn waits(&self, limit: usize) -> Result<StreamPermit, Refusal> {
+        let permit = self.grant.open_stream(limit)?;
+        self.request.iter().for_each(|request| request.end());
+        Ok(permit)
+    }
+
     /// The same caller acting as another agent, which [`Self::speaker`] has allowed.
     #[must_use]
     pub fn acting_as(&self, agent: String) -> Self {
-        Self { grant: Arc::clone(&self.grant), agent, named: true, trace: self.trace }
+        Self { agent, named: true, ..self.clone() }
     }
 
     /// The key's principal.

@@ -7,12 +7,10 @@ use entente_core::clock::Timestamp;
 use entente_core::envelopes::logs::LogLine;
 use entente_core::idempotency::Idempotency;
 use entente_core::keys::Scope;
+use entente_core::limits::PAGE_BYTES;
 use serde_json::value::RawValue;
 
 use super::{Caller, Ctx, Outcome, idempotency};
-
-/// Bytes of lines in one page at the most, but for one line: a line may be a whole envelope.
-const PAGE_BYTES: i64 = 4 * 1024 * 1024;
 
 /// A line that was kept.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 
 use super::governance::Attempt;
 use super::lines::{Line, digest};
+use super::pages::{Measure, Page};
 use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, identities, seats};
 use crate::feed::Place;
 
@@ -36,11 +37,11 @@ pub struct Filter {
 ///
 /// # Errors
 /// The intent is not there or not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Event>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Page<Event>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    page(&mut connection, intent_id, filter).await
+    page(&mut connection, caller, intent_id, filter).await
 }
 
 /// Appends a client's event to an intent's log.
@@ -89,8 +90,19 @@ pub async fn whole_log(ctx: &Ctx, intent_id: IntentId) -> Outcome<Vec<Event>> {
     all(&mut connection, intent_id).await
 }
 
-/// Reads whole events: the query's name, and what follows its `FROM events e`.
+/// Reads whole events: the query's name, and what follows its `FROM events e`; after `of`, what its `e` is.
 macro_rules! select {
+    ($name:literal, of $from:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
+                    e.previous_event_hash, e.event_hash, e.posted, e.trace_id, e.parent_event_id, e.proof,
+                    e.proof_verified, e.xid
+             FROM " + $from
+            $(, $argument)*
+        )
+    };
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             Row,
@@ -124,6 +136,10 @@ struct Row {
 }
 
 impl Row {
+    fn weight(&self) -> usize {
+        self.payload.len() + self.proof.as_ref().map_or(0, String::len)
+    }
+
     fn placed(self) -> Outcome<(Place, Event)> {
         let place = Place { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq };
         Ok((place, Event::try_from(self)?))
@@ -157,27 +173,37 @@ impl TryFrom<Row> for Event {
 /// A page of an intent's log, the newest first.
 pub(crate) async fn page(
     conn: &mut PgConnection,
+    caller: &Caller,
     intent_id: IntentId,
     filter: &Filter,
-) -> Outcome<Vec<Event>> {
+) -> Outcome<Page<Event>> {
     filter.trace_id.as_deref().map_or(Ok(()), check_trace_id)?;
-    let rows = select!(
+    let mut measure = Measure::of(caller);
+    loop {
+        let rows = select!(
         "events::page",
-        "WHERE intent_id = $1
+        of "(SELECT p.*, sum(octet_length(p.payload) + coalesce(octet_length(p.proof), 0)) OVER (ORDER BY p.seq DESC)
+               - octet_length(p.payload) - coalesce(octet_length(p.proof), 0) AS before
+         FROM (SELECT * FROM events
+         WHERE intent_id = $1
            AND ($2::text IS NULL OR event_type = $2)
            AND ($3::timestamptz IS NULL OR created_at > $3)
            AND ($4::text IS NULL OR lower(trace_id) = lower($4))
-         ORDER BY seq DESC LIMIT $5 OFFSET $6",
+         ORDER BY seq DESC LIMIT $5 OFFSET $6) p) e WHERE e.before < $7 ORDER BY e.seq DESC",
         intent_id.uuid(),
         filter.event_type,
         filter.since,
         filter.trace_id,
         i64::from(filter.limit),
-        i64::from(filter.offset)
+        i64::from(filter.offset),
+        measure.bytes()
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    rows.into_iter().map(Event::try_from).collect()
+        if !measure.again(rows.iter().map(Row::weight).sum()) {
+            return Ok(measure.page(rows.into_iter().map(Event::try_from).collect::<Outcome<_>>()?));
+        }
+    }
 }
 
 /// The events of a trace that the caller may see, in the order in which they were written, oldest first.
@@ -186,29 +212,39 @@ pub(crate) async fn of_trace(
     caller: &Caller,
     trace_id: &str,
     now: Timestamp,
-    limit: u32,
-    offset: u32,
-) -> Outcome<Vec<Event>> {
-    let rows = select!(
-        "events::of_trace",
-        "LEFT JOIN intents i ON i.id = e.intent_id
+    (limit, offset): (u32, u32),
+) -> Outcome<Page<Event>> {
+    let mut measure = Measure::of(caller);
+    loop {
+        let rows = select!(
+            "events::of_trace",
+            of "(SELECT p.*, sum(octet_length(p.payload) + coalesce(octet_length(p.proof), 0))
+                   OVER (ORDER BY p.xid, p.intent_id, p.seq)
+               - octet_length(p.payload) - coalesce(octet_length(p.proof), 0) AS before
+         FROM (SELECT e.* FROM events e
+         LEFT JOIN intents i ON i.id = e.intent_id
          LEFT JOIN acls a ON a.intent_id = e.intent_id
          WHERE lower(e.trace_id) = lower($1)
            AND CASE WHEN i.id IS NULL THEN $2 ELSE
                a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $3 OR EXISTS (
                    SELECT 1 FROM acl_entries g WHERE g.intent_id = e.intent_id AND g.principal_id = $3
                    AND (g.expires_at IS NULL OR g.expires_at > $4)) END
-         ORDER BY e.xid, e.intent_id, e.seq LIMIT $5 OFFSET $6",
-        trace_id,
-        caller.has(Scope::Admin),
-        caller.agent,
-        now,
-        i64::from(limit),
-        i64::from(offset)
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(Event::try_from).collect()
+         ORDER BY e.xid, e.intent_id, e.seq LIMIT $5 OFFSET $6) p) e
+         WHERE e.before < $7 ORDER BY e.xid, e.intent_id, e.seq",
+            trace_id,
+            caller.has(Scope::Admin),
+            caller.agent,
+            now,
+            i64::from(limit),
+            i64::from(offset),
+            measure.bytes()
+        )
+        .fetch_all(&mut *conn)
+        .await?;
+        if !measure.again(rows.iter().map(Row::weight).sum()) {
+            return Ok(measure.page(rows.into_iter().map(Event::try_from).collect::<Outcome<_>>()?));
+        }
+    }
 }
 
 /// The whole log of an intent, oldest first.

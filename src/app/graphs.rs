@@ -17,8 +17,8 @@ use entente_core::intents::{Intent, IntentStatus};
 use entente_core::keys::Scope;
 use entente_core::limits::GRAPH_NODES;
 use entente_core::portfolios::Aggregate;
-use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
 
 use super::governance::Attempt;
 use super::lines::Line;
@@ -148,12 +148,17 @@ impl Cut {
         i64::from(self.limit) + 1
     }
 
-    fn page(self, mut ids: Vec<IntentId>) -> (Vec<IntentId>, Option<IntentId>) {
+    async fn page(
+        self,
+        conn: &mut PgConnection,
+        mut ids: Vec<IntentId>,
+    ) -> Outcome<(Vec<IntentId>, Option<IntentId>)> {
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let more = ids.len() > limit;
+        let there = ids.len();
         ids.truncate(limit);
-        let next = ids.last().copied().filter(|_| more);
-        (ids, next)
+        ids.truncate(intents::fitting(conn, &ids).await?);
+        let next = ids.last().copied().filter(|_| ids.len() < there);
+        Ok((ids, next))
     }
 }
 
@@ -187,7 +192,7 @@ pub async fn list(
             below
         }
     };
-    let (ids, next) = cut.page(ids);
+    let (ids, next) = cut.page(&mut conn, ids).await?;
     let found = intents::load_all(&mut conn, &ids).await?;
     Ok(Page { intents: suspensions::seen(&mut conn, ctx, found).await?, next })
 }
@@ -209,7 +214,8 @@ pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outc
     let mut conn = open(ctx, caller, id).await?;
     let look =
         rows::Look { of: id, agent: &caller.agent, now: ctx.now(), after: cut.after, limit: cut.probe() };
-    let (ids, next) = cut.page(rows::parts(&mut conn, look, Readiness::Blocked).await?);
+    let found = rows::parts(&mut conn, look, Readiness::Blocked).await?;
+    let (ids, next) = cut.page(&mut conn, found).await?;
     let mut waits: BTreeMap<IntentId, Vec<(IntentId, IntentStatus)>> = BTreeMap::new();
     for (waiting, dependency, status) in rows::statuses(&mut conn, &ids, look).await? {
         waits.entry(waiting).or_default().push((dependency, status));

@@ -19,12 +19,13 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use self::rows::Row;
-pub(crate) use self::rows::{insert, load, load_all, set_policy, update};
+pub(crate) use self::rows::{fitting, insert, load, load_all, set_policy, update};
 use super::governance::Attempt;
 use super::lines::Line;
+use super::pages::{Measure, Page};
 use super::{
-    Caller, Ctx, Outcome, channels, coordinators, escalations, failures, federation, governance, graphs,
-    idempotency, leases, memory, moments, not_found, permits, seats, suspensions, tasks, triggers,
+    Caller, Ctx, Outcome, access, channels, coordinators, escalations, failures, federation, governance,
+    graphs, idempotency, leases, memory, moments, not_found, permits, seats, suspensions, tasks, triggers,
 };
 
 /// Creates an intent.
@@ -47,7 +48,7 @@ pub async fn create(
         return Ok(done);
     }
     let mut line = Line::fresh(id, caller.trace, now);
-    let intent = make(&mut tx, ctx, &mut line, created_by, ask, None).await?;
+    let intent = make(&mut tx, ctx, &mut line, created_by, ask, (None, &[])).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &intent, now).await?;
     tx.commit().await?;
@@ -56,14 +57,15 @@ pub async fn create(
 }
 
 /// Makes, within a deed, the intent of a fresh line. Nothing is written when it is refused. `lineage` says whose doing it is
-/// when nobody asked for it just now (RFC-0017 §5.2); it stands in the log with all that the intent began with.
+/// when nobody asked for it just now (RFC-0017 §5.2); it stands in the log with all that the intent began with. `assigned` are
+/// those who are put to work on it at once.
 pub(crate) async fn make(
     conn: &mut PgConnection,
     ctx: &Ctx,
     line: &mut Line,
     created_by: &str,
     ask: IntentAsk,
-    lineage: Option<Value>,
+    (lineage, assigned): (Option<Value>, &[&str]),
 ) -> Outcome<Intent> {
     law::check_dependencies(&ask.depends_on)?;
     check_relations(conn, &ask, created_by, line.now()).await?;
@@ -76,6 +78,7 @@ pub(crate) async fn make(
         payload["lineage"] = lineage;
     }
     line.record(ctx, Draft::of(Kind::IntentCreated, created_by, payload));
+    access::of_new(conn, ctx, line, created_by, assigned).await?;
     Ok(intent)
 }
 
@@ -149,15 +152,19 @@ pub struct Filter {
 ///
 /// # Errors
 /// The scope is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Intent>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page<Intent>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    let rows = sqlx::query_as!(
+    let mut measure = Measure::of(caller);
+    let rows = loop {
+        let rows = sqlx::query_as!(
         Row,
         "-- intents::list
          SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
                 i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
-         FROM intents i LEFT JOIN acls a ON a.intent_id = i.id
+         FROM (SELECT p.*, sum(octet_length(p.state) + octet_length(p.constraints)) OVER (ORDER BY p.id DESC)
+                      - octet_length(p.state) - octet_length(p.constraints) AS before
+         FROM (SELECT i.* FROM intents i LEFT JOIN acls a ON a.intent_id = i.id
          WHERE ($1::text IS NULL OR i.status = $1)
            AND ($2::text IS NULL OR i.created_by = $2)
            AND ($3::uuid IS NULL OR i.parent_id = $3)
@@ -167,7 +174,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
            AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $6 OR EXISTS (
                 SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $6
                 AND (e.expires_at IS NULL OR e.expires_at > $7)))
-         ORDER BY i.id DESC LIMIT $8 OFFSET $9",
+         ORDER BY i.id DESC LIMIT $8 OFFSET $9) p) i WHERE i.before < $10 ORDER BY i.id DESC",
         filter.status.map(IntentStatus::as_str),
         filter.created_by,
         filter.parent_id.map(IntentId::uuid),
@@ -176,14 +183,19 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<In
         caller.agent,
         ctx.now(),
         i64::from(filter.limit),
-        i64::from(filter.offset)
+        i64::from(filter.offset),
+        measure.bytes()
     )
     .fetch_all(&mut *conn)
     .await?;
+        if !measure.again(rows.iter().map(|row| row.state.len() + row.constraints.len()).sum()) {
+            break rows;
+        }
+    };
     let found = rows.into_iter().map(Intent::try_from).collect::<Outcome<Vec<Intent>>>()?;
     let mut found = suspensions::seen(&mut conn, ctx, found).await?;
     found.retain(|intent| filter.status.is_none_or(|status| intent.status == status));
-    Ok(found)
+    Ok(measure.page(found))
 }
 
 /// Changes an intent's state, if the caller has seen its current version, and nobody else holds what it touches

@@ -1,8 +1,9 @@
 //! Keys: making, rotating and revoking them. Table `keys`. Telling who presents one is `authentication.rs`; the keys that
-//! the house makes by itself are `seeds.rs`.
+//! the house makes by itself are `seeds.rs`; that they changed elsewhere, `keys/changes.rs`.
 
-use std::collections::HashMap;
+mod changes;
 
+use entente_core::canonical::Digest;
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
@@ -14,9 +15,11 @@ use entente_core::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::authentication::hash;
+use super::authentication::{Hashed, hash};
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
+
+pub use changes::refresh;
 
 /// Seconds that an old key goes on working after it was rotated, when nothing is said.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
@@ -53,7 +56,7 @@ pub async fn create(
     caller.require(Scope::Admin)?;
     caller.grant.key.may_make(&ask, principal_id)?;
     let presented = Presented::mint(&*ctx.chance);
-    let secret_hash = hash(presented.reveal()).await?;
+    let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let whom = principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
@@ -67,7 +70,7 @@ pub async fn create(
         law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as });
     line.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
-    insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
+    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &key, key.created_at).await?;
     tx.commit().await?;
@@ -88,7 +91,7 @@ pub async fn rotate(
     once: Option<&Idempotency>,
 ) -> Outcome<NewKey> {
     let presented = Presented::mint(&*ctx.chance);
-    let secret_hash = hash(presented.reveal()).await?;
+    let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     let Found { key: old, kind, .. } = reachable(&mut tx, caller, id).await?;
     caller.require_power_over(&old)?;
@@ -115,7 +118,7 @@ pub async fn rotate(
     };
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id, "rotated_from": id, "old_key_ends_at": end });
     line.record(ctx, Draft::of(EventKind::KeyRotated, caller.principal(), payload));
-    insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
+    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
     end_key(&mut tx, id, Some(end), None, line.tail.seq).await?;
     line.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &key, now).await?;
@@ -173,7 +176,7 @@ pub async fn list(
     let rows = sqlx::query_as!(
         Row,
         "-- keys::list
-         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
+         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
                 k.last_used_at, k.changed_seq, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id
@@ -185,27 +188,6 @@ pub async fn list(
     .fetch_all(&mut *connection)
     .await?;
     rows.into_iter().map(|row| Found::try_from(row).map(|found| found.key)).collect()
-}
-
-/// Forgets the keys that changed since the last call, on whichever server: run every few hundred milliseconds, and at
-/// once after a change here.
-///
-/// # Errors
-/// The database.
-pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
-    let rows = sqlx::query!(
-        "-- keys::refresh
-         SELECT public_id, changed_seq FROM keys WHERE changed_seq > $1 ORDER BY changed_seq LIMIT 10000",
-        ctx.grants.seen()
-    )
-    .fetch_all(&ctx.pool)
-    .await?;
-    let Some(last) = rows.last().map(|row| row.changed_seq) else { return Ok(()) };
-    let changed: HashMap<_, _> = rows.into_iter().map(|row| (row.public_id, row.changed_seq)).collect();
-    // In this order, so that who verifies a key meanwhile can tell that it may have changed.
-    ctx.grants.set_seen(last);
-    ctx.grants.forget(&changed);
-    Ok(())
 }
 
 /// Writes down when keys were last used.
@@ -234,6 +216,7 @@ struct Row {
     public_id: String,
     principal_id: String,
     secret_hash: String,
+    secret_sha256: Option<Vec<u8>>,
     label: Option<String>,
     scopes: Vec<String>,
     act_as: Vec<String>,
@@ -255,6 +238,8 @@ pub(crate) struct Found {
     pub key: Key,
     /// argon2id, PHC.
     pub secret_hash: String,
+    /// Its SHA-256, unless an earlier release made it and it was not presented since.
+    pub secret_sha256: Option<Vec<u8>>,
     /// What kind of being its principal is.
     pub kind: Kind,
     /// Its last change, in the order of all changes of keys.
@@ -286,6 +271,7 @@ impl TryFrom<Row> for Found {
                 last_used_at: row.last_used_at,
             },
             secret_hash: row.secret_hash,
+            secret_sha256: row.secret_sha256,
             changed_seq: row.changed_seq,
             kind: Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
         })
@@ -297,7 +283,7 @@ pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) ->
     let rows = sqlx::query_as!(
         Row,
         "-- keys::find_by_public_ids
-         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
+         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
                 k.last_used_at, k.changed_seq, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = ANY ($1)",
@@ -313,7 +299,7 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
     let row = sqlx::query_as!(
         Row,
         "-- keys::reachable
-         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.label, k.scopes, k.act_as, k.dialect,
+         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
                 k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
                 k.last_used_at, k.changed_seq, p.kind
          FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.id = $1",
@@ -330,19 +316,19 @@ async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outco
 pub(crate) async fn insert(
     conn: &mut PgConnection,
     key: &Key,
-    secret_hash: &str,
+    hashed: &Hashed,
     changed_seq: i64,
 ) -> Outcome<()> {
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     sqlx::query!(
         "-- keys::insert
          INSERT INTO keys (id, public_id, principal_id, secret_hash, label, scopes, act_as, dialect, rate_per_second,
-                           created_by, created_at, expires_at, rotated_from, changed_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+                           created_by, created_at, expires_at, rotated_from, changed_seq, secret_sha256)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         key.id.uuid(),
         key.public_id,
         key.principal_id,
-        secret_hash,
+        hashed.argon2,
         key.label,
         &scopes as &[&str],
         &key.act_as,
@@ -352,9 +338,22 @@ pub(crate) async fn insert(
         key.created_at,
         key.expires_at,
         key.rotated_from.map(KeyId::uuid),
-        changed_seq
+        changed_seq,
+        hashed.sha256.as_slice()
     )
     .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps the SHA-256 of a key that an earlier release made: the key is the same, so nobody has to hear of it.
+pub(crate) async fn keep_digest(ctx: &Ctx, id: KeyId, digest: &Digest) -> Outcome<()> {
+    sqlx::query!(
+        "-- keys::keep_digest\n UPDATE keys SET secret_sha256 = $2 WHERE id = $1 AND secret_sha256 IS NULL",
+        id.uuid(),
+        digest.as_slice()
+    )
+    .execute(&ctx.pool)
     .await?;
     Ok(())
 }

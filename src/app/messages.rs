@@ -8,9 +8,10 @@ use entente_core::messages::{Message, MessageStatus, MessageType};
 use entente_core::receipts::{Receipt, ReceiptKind, require_recipient};
 
 use super::lines::Line;
+use super::pages::Measure;
 use super::streams::news;
 use super::visits::{home, visit};
-use super::{Caller, Ctx, Outcome, not_found, pending, receipts};
+use super::{Caller, Ctx, LargeAnswer, Outcome, not_found, pending, receipts};
 
 mod rows;
 
@@ -34,6 +35,10 @@ pub struct Page {
     pub messages: Vec<Message>,
     /// Where to continue.
     pub next: String,
+    /// Whether it was cut short because of its size.
+    pub cut: bool,
+    /// Held until the page is written, when it is a large one.
+    pub large: Option<LargeAnswer>,
 }
 
 /// The messages of a channel that the caller may see: those after a place, or the newest, oldest first either way
@@ -48,15 +53,21 @@ pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Fi
     let visit = visit(&mut connection, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, now).await?;
-    let full = u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
+    let mut measure = Measure::of(caller);
+    let within = (now, &mut measure);
+    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, within).await?;
+    let cut = measure.cut();
+    // Of the newest those are left out that are older; what comes after them all is there.
+    let full = cut && filter.since.is_some()
+        || u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
     let last = messages.last().map_or(0, |message| message.number);
     // The channel may have gone on since it was looked at: what its newest message has pushed out is gone.
     let floor = last.saturating_sub(visit.channel.options.max_messages);
     messages.retain(|message| message.number > floor);
     // What this page passed over because it is not for the caller is passed over by the next one too.
     let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
-    Ok(Page { messages, next: after(if full { last } else { last.max(seen) }) })
+    let next = after(if full { last } else { last.max(seen) });
+    Ok(Page { messages, next, cut, large: measure.large() })
 }
 
 /// Waits until a channel has messages for the caller after a place, or the time is up; then lists them.

@@ -55,6 +55,7 @@ pub mod messages;
 pub mod moments;
 pub mod nodes;
 pub mod overview;
+pub mod pages;
 pub mod pairs;
 pub mod pending;
 pub mod people;
@@ -80,6 +81,7 @@ pub mod seeds;
 pub mod sends;
 pub mod server_keys;
 pub mod sessions;
+pub mod shares;
 pub mod streams;
 pub mod suspensions;
 pub mod tasks;
@@ -88,6 +90,7 @@ pub mod tool_grants;
 pub mod traces;
 pub mod triggers;
 pub mod turns;
+pub mod turnstile;
 pub mod vaults;
 pub mod visits;
 pub mod webhooks;
@@ -96,6 +99,7 @@ pub mod workers;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use entente_core::access::Policy;
 use entente_core::clock::{Clock, Timestamp};
 use entente_core::federation::Federation;
 use entente_core::idempotency::Idempotency;
@@ -106,11 +110,12 @@ use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 use crate::feed::Feed;
 use crate::telemetry::Metrics;
 
-pub use caller::{Caller, Grant, Grants, StreamPermit};
+pub use caller::{Caller, Grant, Grants};
 pub use credentials::Provisioners;
 pub use heartbeats::Beats;
 pub use quotas::Quotas;
 pub use server_keys::ServerKeys;
+pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use turns::Turns;
 pub use vaults::VaultSettings;
 pub use visits::Homes;
@@ -121,6 +126,8 @@ pub use webhooks::{WebhookSettings, Webhooks};
 pub struct Settings {
     /// RFC-0021 to the letter (contract 2).
     pub strict: bool,
+    /// To whom a new intent is open that says nothing of it (RFC-0011).
+    pub default_access: Policy,
     /// The event type of audited messages (contract 10.7).
     pub audit_event_type: String,
     /// How long messages are kept after their channel closed; `None` for ever.

@@ -7,6 +7,8 @@
 
 mod links;
 
+use std::net::IpAddr;
+
 use entente_core::clock::{Timestamp, plus_seconds};
 use entente_core::events::{Draft, Kind as EventKind};
 use entente_core::idempotency::Idempotency;
@@ -20,10 +22,11 @@ use entente_core::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::authentication::{hash, verify};
+use super::authentication::{Hashed, hash, hash_password, verify};
 use super::keys::{self, NewKey, Secret, insert};
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, aside, idempotency, not_found, principals};
+use crate::telemetry::refused::Refused;
 
 pub use links::tidy;
 
@@ -72,7 +75,7 @@ pub async fn set_password(
 ) -> Outcome<Timestamp> {
     require_power(caller, principal_id, admin)?;
     check_password(&password)?;
-    let hash = hash(password).await?;
+    let hash = hash_password(ctx, password).await?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     person(&mut tx, caller.grant.kind, principal_id).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
@@ -147,19 +150,25 @@ pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
-/// Logs a person in with a password: a key for the browser.
+/// Logs a person in with a password: a key for the browser. `from` is who tries, for the log.
 ///
 /// # Errors
 /// [`Code::Unauthenticated`], the same after the same time whether the name, the password or both are wrong.
-pub async fn log_in(ctx: &Ctx, name: &str, password: String) -> Outcome<NewKey> {
+pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr>) -> Outcome<NewKey> {
     let mut connection = ctx.pool.acquire().await?;
     let found = password_of(&mut connection, name).await?;
     drop(connection);
     let presented = Presented::mint(&*ctx.chance);
     if !fits(ctx, found.as_ref(), password).await? {
+        let (principal, reason) = match &found {
+            Some(known) => (Some(known.principal_id.as_str()), "wrong password"),
+            None => (None, "no such name, or no password"),
+        };
+        let refused = Refused { credential: "password", address: from, key: None, principal, reason };
+        ctx.grants.watch.tell(&refused);
         return Err(nobody());
     }
-    let secret_hash = hash(presented.reveal()).await?;
+    let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     // It may have been changed meanwhile.
     let current = password_of(&mut tx, name).await?;
@@ -168,7 +177,7 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String) -> Outcome<NewKey> 
     };
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, line.now());
-    let key = open(ctx, &mut tx, &mut line, &known.principal_id, ask, (&presented, &secret_hash, "password"));
+    let key = open(ctx, &mut tx, &mut line, &known.principal_id, ask, (&presented, &hashed, "password"));
     let key = key.await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
@@ -193,21 +202,19 @@ pub async fn invitation(ctx: &Ctx, ticket: &str) -> Outcome<Invitation> {
 /// As [`invitation`].
 pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
-    // Few at a time, as for keys; and looked at before anything that costs, because everybody may come with anything.
-    let _turn = ctx.grants.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+    // Looked at before anybody is locked out, because everybody may come with anything.
     let mut connection = ctx.pool.acquire().await?;
     links::waiting(&mut connection, &digest, ctx.now()).await?;
     drop(connection);
     let presented = Presented::mint(&*ctx.chance);
-    let secret_hash = hash(presented.reveal()).await?;
+    let hashed = hash(&presented.reveal())?;
     // All who come with it wait here for one another: the house's lock.
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let link = links::waiting(&mut tx, &digest, line.now()).await?;
     links::use_up(&mut tx, &digest, line.now()).await?;
     let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, line.now());
-    let key =
-        open(ctx, &mut tx, &mut line, &link.principal_id, ask, (&presented, &secret_hash, "link")).await?;
+    let key = open(ctx, &mut tx, &mut line, &link.principal_id, ask, (&presented, &hashed, "link")).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
@@ -226,13 +233,12 @@ pub async fn terminal(ctx: &Ctx, caller: &Caller) -> Outcome<NewKey> {
         );
     }
     let presented = Presented::mint(&*ctx.chance);
-    let secret_hash = hash(presented.reveal()).await?;
+    let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     // A terminal decides; it administers nothing.
     let ask = ask(&scopes(false), TERMINAL, TERMINAL_SECONDS, line.now());
-    let made =
-        open(ctx, &mut tx, &mut line, &key.principal_id, ask, (&presented, &secret_hash, "page")).await?;
+    let made = open(ctx, &mut tx, &mut line, &key.principal_id, ask, (&presented, &hashed, "page")).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.news(IntentId::HOUSE);
@@ -241,12 +247,11 @@ pub async fn terminal(ctx: &Ctx, caller: &Caller) -> Outcome<NewKey> {
 
 /// Whether a password is the one that is kept. Where none is kept, it takes as long.
 async fn fits(ctx: &Ctx, known: Option<&Known>, password: String) -> Outcome<bool> {
-    // The same few at a time as keys: each takes a core and 19 MiB for some 20 ms.
-    let _turn = ctx.grants.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
     let Some(kept) = known.map(|known| known.hash.clone()) else {
-        hash(password).await?;
+        hash_password(ctx, password).await?;
         return Ok(false);
     };
+    let _turn = ctx.grants.passwords.enter().await?;
     aside(move || verify(&password, &kept)).await
 }
 
@@ -295,7 +300,7 @@ async fn open(
     line: &mut Line,
     principal_id: &str,
     ask: KeyAsk,
-    (presented, secret_hash, by): (&Presented, &str, &str),
+    (presented, hashed, by): (&Presented, &Hashed, &str),
 ) -> Outcome<Key> {
     let id = KeyId::mint(line.now(), &*ctx.chance);
     let key = law::create(ask, presented.public_id.clone(), principal_id, principal_id, id, line.now())?;
@@ -304,7 +309,7 @@ async fn open(
         "label": key.label, "opened_by": by,
     });
     line.record(ctx, Draft::of(EventKind::KeyCreated, principal_id, payload));
-    insert(conn, &key, secret_hash, line.tail.seq).await?;
+    insert(conn, &key, hashed, line.tail.seq).await?;
     Ok(key)
 }
 

@@ -194,11 +194,13 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outco
     let portfolio = require(&mut conn, caller, id).await?;
     let mut memberships = rows::memberships(&mut conn, id, cut, &caller.agent, ctx.now()).await?;
     let limit = usize::try_from(cut.limit).unwrap_or(usize::MAX);
-    let more = memberships.len() > limit;
+    let there = memberships.len();
     memberships.truncate(limit);
+    let mut ids: Vec<IntentId> = memberships.iter().map(|one| one.intent_id).collect();
+    ids.truncate(intents::fitting(&mut conn, &ids).await?);
+    memberships.truncate(ids.len());
     let last = memberships.last().map(|one| Cursor { priority: one.priority, id: one.id });
-    let next = last.filter(|_| more);
-    let ids: Vec<IntentId> = memberships.iter().map(|one| one.intent_id).collect();
+    let next = last.filter(|_| memberships.len() < there);
     let intents = intents::load_all(&mut conn, &ids).await?;
     let intents = suspensions::seen(&mut conn, ctx, intents).await?;
     // A page that has all is summed as it is shown.

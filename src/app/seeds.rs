@@ -79,7 +79,7 @@ async fn plant(
     secret: String,
     label: &str,
 ) -> Outcome<Option<Key>> {
-    let secret_hash = hash(secret).await?;
+    let hashed = hash(&secret)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let now = line.now();
@@ -112,7 +112,7 @@ async fn plant(
         // What was set up with the key of an earlier run, such as a webhook, goes on with this one.
         key.rotated_from = end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
     }
-    insert(&mut tx, &key, &secret_hash, line.tail.seq).await?;
+    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
     line.save(&mut tx).await?;
     tx.commit().await?;
     Ok(Some(key))

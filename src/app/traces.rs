@@ -6,6 +6,7 @@ use entente_core::keys::Scope;
 use entente_core::refusal::Code;
 
 use super::events::of_trace;
+use super::pages::Page;
 use super::{Caller, Ctx, Outcome, refuse};
 
 /// The events of a trace, the oldest first: those on intents that the caller can read, and with the scope `admin` those
@@ -19,12 +20,12 @@ pub async fn list(
     trace_id: Option<&str>,
     limit: u32,
     offset: u32,
-) -> Outcome<Vec<Event>> {
+) -> Outcome<Page<Event>> {
     caller.require(Scope::IntentsRead)?;
     let missing =
         || refuse(Code::InvalidParameter, "Say which trace: `?trace_id=` and 32 hexadecimal digits.");
     let trace_id = trace_id.ok_or_else(missing)?;
     check_trace_id(trace_id)?;
     let mut conn = ctx.pool.acquire().await?;
-    of_trace(&mut conn, caller, trace_id, ctx.now(), limit, offset).await
+    of_trace(&mut conn, caller, trace_id, ctx.now(), (limit, offset)).await
 }

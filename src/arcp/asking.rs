@@ -88,7 +88,7 @@ pub(super) async fn enter(
             sessions::presented(ctx, resume).await?.ok_or_else(sessions::lost)?
         }
         _ if hello.token.is_empty() => return Err(unknown().into()),
-        _ => authentication::of_token(ctx, &hello.token).await?,
+        _ => authentication::of_token(ctx, &hello.token, line.address).await?,
     };
     let caller = Caller::new(grant, None, ctx.now())?;
     let arrival = Arrival {

@@ -8,6 +8,7 @@ pub mod socket;
 pub mod stdio;
 
 use std::future::Future;
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use entente_core::sessions::dialects::Dialect;
@@ -19,6 +20,8 @@ pub struct Line {
     pub dialect: Option<Dialect>,
     /// Whether frames are lines.
     pub lines: bool,
+    /// Where the other end is, when it is not this machine's own pipe.
+    pub address: Option<IpAddr>,
 }
 
 /// What is heard.

@@ -56,7 +56,8 @@ fn open(doors: web::Data<Doors>, request: &HttpRequest, body: web::Payload) -> R
         let message = "The server is stopping. Connect again in a moment, here or to another one.";
         return Err(Refusal::new(Code::Unavailable, message).into());
     }
-    let line = Line { dialect: dialect(request.query_string())?, lines: false };
+    let address = crate::http::address(request, &doors);
+    let line = Line { dialect: dialect(request.query_string())?, lines: false, address };
     let (response, session, frames) = actix_ws::handle(request, body).map_err(|_no_handshake| {
         let message = "This is a WebSocket (ARCP 1.1). Connect with a WebSocket client.";
         Refusal::new(Code::InvalidParameter, message)

@@ -15,7 +15,7 @@ use crate::http::Doors;
 
 /// Carries on a session over the process's own stdin and stdout.
 pub async fn run(doors: Arc<Doors>, dialect: Option<Dialect>) {
-    let line = Line { dialect, lines: true };
+    let line = Line { dialect, lines: true, address: None };
     converse(doors, line, Lines::new(BufReader::new(stdin())), Out(stdout())).await;
 }
 

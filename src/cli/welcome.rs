@@ -12,7 +12,7 @@ const GUIDE: &str = "agent.guide";
 
 /// Asks it, with a key that may act as anybody, unless anything was ever asked of that person.
 pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
-    let grant = authentication::authenticate(ctx, key).await?;
+    let grant = authentication::authenticate(ctx, key, None).await?;
     let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;
     let filter = Filter { principal: Some(people::DEVELOPER.to_owned()), limit: 1, ..Filter::default() };
     let (before, more) = moments::list(ctx, &caller, &filter).await?;

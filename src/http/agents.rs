@@ -15,7 +15,7 @@ use super::body::{Body, OptionalBody, Query};
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::WireTime;
-use super::{Doors, created, ok};
+use super::{Doors, created, listed, ok};
 use crate::app::{agents, departures, heartbeats};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -207,7 +207,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         limit: query.limit(PAGE)?,
     };
     let found = agents::list(&doors.ctx, &asker.caller, &filter).await?;
-    ok(&found.into_iter().map(|agent| AgentBody::new(agent, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|agent| AgentBody::new(agent, asker.dialect)))
 }
 
 /// Get an agent's record (the reference server's path)

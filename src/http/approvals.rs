@@ -11,7 +11,7 @@ use super::caller::Asker;
 use super::envelopes::EnvelopeBody;
 use super::error::{ProblemBody, Reply};
 use super::wire::WireTime;
-use super::{Doors, ok};
+use super::{Doors, listed, ok};
 use crate::app::Outcome;
 use crate::app::approvals::{self, Waiting};
 
@@ -52,7 +52,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         let id = task.id.clone();
         Ok(ApprovalBody { id, respondents, task: EnvelopeBody::new(task, asker.dialect)? })
     });
-    ok(&shown.collect::<Outcome<Vec<_>>>()?)
+    listed(shown.collect::<Outcome<Vec<_>>>()?)
 }
 
 /// What a person says to a task.

@@ -126,7 +126,7 @@ async fn ask(
         metadata: metadata.map(|raw| Payload::new("metadata", raw, METADATA_BYTES)).transpose()?,
         expires_at: None,
     };
-    let _place = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+    let _place = asker.caller.waits(doors.limits.max_streams_per_key)?;
     let intent_id = home(&doors.ctx, channel_id).await?;
     let objection = proofs::objection(&doors.ctx, channel_id, &draft).await?;
     let command = Command {

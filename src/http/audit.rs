@@ -7,7 +7,7 @@ use super::body::Query;
 use super::caller::Asker;
 use super::error::Reply;
 use super::events::{EventBody, VerificationBody, filter};
-use super::{Doors, ok};
+use super::{Doors, ok, paged};
 use crate::app::{audit, chains};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -22,11 +22,13 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
            ("since" = Option<String>, Query, description = "Only later than this time"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
            ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
-    responses((status = 200, description = "The events", body = [EventBody])))]
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
 #[get("/audit")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let found = audit::list(&doors.ctx, &asker.caller, &filter(&query)?).await?;
-    ok(&found.iter().map(|event| EventBody::new(event, asker.dialect)).collect::<Vec<_>>())
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
 }
 
 /// Verify the house's chain

@@ -1,6 +1,7 @@
 //! Reading requests: JSON bodies, path ids and query parameters, each with an error that says what is wrong where.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::pin::Pin;
 
 use actix_web::dev::Payload as Incoming;
@@ -119,6 +120,11 @@ fn unreadable(error: &actix_web::Error) -> Problem {
         Some(PayloadError::Overflow) => Refusal::new(
             Code::TooLarge,
             "The body is larger than this server takes (ENTENTE_MAX_BODY_BYTES). Send less at once.",
+        )
+        .into(),
+        Some(PayloadError::Io(late)) if late.kind() == ErrorKind::TimedOut => Refusal::new(
+            Code::RequestTimeout,
+            "The body did not come in time (ENTENTE_BODY_SECONDS), and nothing was done. Send it again.",
         )
         .into(),
         _ => Refusal::new(Code::InvalidJson, format!("The body could not be read: {error}.")).into(),

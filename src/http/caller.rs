@@ -2,6 +2,7 @@
 //! client's dialect. The rate of the key is judged here, because here is where it is known.
 
 use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +17,7 @@ use entente_core::traces::Trace;
 use super::Doors;
 use super::error::Problem;
 use super::wire::recognise;
-use crate::app::{Caller, Grant, authentication};
+use crate::app::{Caller, Grant, OpenRequest, authentication};
 
 /// Whoever asks.
 #[derive(Debug)]
@@ -51,8 +52,9 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     let Some(key) = presented(request) else {
         return Err(Refusal::new(Code::Unauthenticated, "Invalid or missing API key").into());
     };
-    let grant = authentication::authenticate(&doors.ctx, key).await?;
+    let grant = authentication::authenticate(&doors.ctx, key, address(request, doors)).await?;
     admit(doors, &grant, request)?;
+    let open = begin(doors, &grant, request)?;
     let agent = match request.headers().get("x-agent-id") {
         None => None,
         Some(value) => Some(value.to_str().map_err(|_no_text| {
@@ -60,11 +62,30 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
         })?),
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
-    // For the front door, which writes refusals.
+    // For the front door, which writes refusals, and counts large answers.
     request.extensions_mut().insert(dialect);
+    request.extensions_mut().insert(Arc::clone(&grant));
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
-    let caller = caller.traced(request.extensions().get::<Trace>().copied());
+    let caller = caller.traced(request.extensions().get::<Trace>().copied()).within(open);
     Ok(Asker { caller, dialect })
+}
+
+/// Who asks, as far as the network tells: whose tries are counted together.
+pub fn address(request: &HttpRequest, doors: &Doors) -> Option<IpAddr> {
+    let peer = request.peer_addr().map(|address| address.ip());
+    if !doors.limits.tls_terminated {
+        return peer;
+    }
+    // What the proxy itself has put behind what it was told, on the same line or on one of its own.
+    let lines = request.headers().get_all("x-forwarded-for");
+    let told = lines.last().and_then(|value| value.to_str().ok());
+    told.and_then(|list| read(list.rsplit(',').next()?.trim())).or(peer)
+}
+
+/// An address as proxies write it: alone, or with a port.
+fn read(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip())).ok()
 }
 
 /// What every handler shares. Missing only if the application was put together wrongly.
@@ -93,6 +114,16 @@ fn presented(request: &HttpRequest) -> Option<&str> {
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
     };
     header("x-api-key").or_else(bearer).filter(|key| !key.is_empty())
+}
+
+/// Counts a request among those that its key has under way, its body included, until the front door has its answer.
+///
+/// # Errors
+/// The key has too many.
+pub fn begin(doors: &Doors, grant: &Arc<Grant>, request: &HttpRequest) -> Result<Arc<OpenRequest>, Problem> {
+    let open = Arc::new(grant.open_request(doors.limits.max_requests_per_key)?);
+    request.extensions_mut().insert(Arc::clone(&open));
+    Ok(open)
 }
 
 /// Judges a key's rate, and notes what is left of it for the front door.

@@ -14,7 +14,7 @@ use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::WireTime;
-use super::{Doors, created, ok};
+use super::{Doors, created, listed, ok};
 use crate::app::channels;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -152,7 +152,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
         offset: query.offset()?,
     };
     let found = channels::list(&doors.ctx, &asker.caller, intent_id, &filter).await?;
-    ok(&found.into_iter().map(|channel| body_of(channel, &doors, &asker)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|channel| body_of(channel, &doors, &asker)))
 }
 
 /// Get a channel

@@ -19,7 +19,7 @@ use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::{GivenTime, WireTime};
-use super::{Doors, created, ok};
+use super::{Doors, created, listed, ok};
 use crate::app::checkpoints::{self, AnchorAsk, Filter};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -130,7 +130,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     };
     let found = checkpoints::list(&doors.ctx, &asker.caller, &filter).await?;
     let bodies = found.into_iter().map(|one| CheckpointBody::new(one, asker.dialect));
-    ok(&bodies.collect::<Result<Vec<_>, _>>()?)
+    listed(bodies.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Get a checkpoint

@@ -154,11 +154,8 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, body: Body<ClaimBody>) -> 
         max: said.max.unwrap_or(1),
         wait: wait(said.wait_sec)?,
     };
-    let _place = if ask.wait.is_zero() {
-        None
-    } else {
-        Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
-    };
+    let _place =
+        if ask.wait.is_zero() { None } else { Some(asker.caller.waits(doors.limits.max_streams_per_key)?) };
     let claimed = jobs::claim(&doors.ctx, &asker.caller, ask, &doors.draining).await?;
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })
 }

@@ -16,7 +16,7 @@ use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
-use super::{Doors, json, ok};
+use super::{Doors, json, listed};
 use crate::app::deliveries::{self, Attempt, Delivery, Filter};
 use crate::app::replays;
 
@@ -113,7 +113,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     };
     let endpoint: EndpointId = id("subscription", &path)?;
     let found = deliveries::list(&doors.ctx, &asker.caller, endpoint, &filter).await?;
-    ok(&found.into_iter().map(|one| DeliveryBody::new(one, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|one| DeliveryBody::new(one, asker.dialect)))
 }
 
 /// Test a subscription

@@ -150,6 +150,7 @@ pub fn status(code: Code) -> StatusCode {
     match code {
         // A circle is a fault of the request to the SDK, which raises its ValidationError only for 400 (contract 3.5).
         Code::InvalidJson | Code::IfMatchRequired | Code::DependencyCircle => StatusCode::BAD_REQUEST,
+        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing
@@ -237,6 +238,7 @@ fn job_code(code: Code) -> &'static str {
         Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
         Code::RateLimited => "RATE_LIMITED",
         Code::TooManyStreams => "TOO_MANY_STREAMS",
+        Code::RequestTimeout => "REQUEST_TIMEOUT",
         Code::Unavailable => "UNAVAILABLE",
         Code::ClaimLost | Code::JobEnded | Code::NoResult => code.wire(),
         code => code.fault().wire(),
@@ -246,7 +248,11 @@ fn job_code(code: Code) -> &'static str {
 /// Whether the same may be sent again as it is.
 fn retryable(code: Code) -> bool {
     match code {
-        Code::RateLimited | Code::TooManyStreams | Code::Unavailable | Code::NoResult => true,
+        Code::RateLimited
+        | Code::RequestTimeout
+        | Code::TooManyStreams
+        | Code::Unavailable
+        | Code::NoResult => true,
         Code::ResultTooLarge => Code::ResultTooLarge.fault().retryable(),
         code => code.fault().retryable(),
     }

@@ -18,7 +18,7 @@ use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::{WireTime, event_type};
-use super::{Doors, ok};
+use super::{Doors, ok, paged};
 use crate::app::chains::{self, Verification};
 use crate::app::events::{self, Filter};
 
@@ -161,7 +161,7 @@ pub fn filter(query: &Query) -> Result<Filter, Problem> {
 
 /// List an intent's events
 ///
-/// The newest first.
+/// The newest first. A page has at most 4 MiB; `Entente-Has-More` says that it was cut short, and `offset` goes on behind it.
 #[utoipa::path(operation_id = "list_events", tag = "intents",
     params(("intent_id" = String, Path, description = "The intent"),
            ("event_type" = Option<String>, Query, description = "Only of this type"),
@@ -169,12 +169,14 @@ pub fn filter(query: &Query) -> Result<Filter, Problem> {
            ("trace_id" = Option<String>, Query, description = "Only of this trace"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
            ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
-    responses((status = 200, description = "The events", body = [EventBody])))]
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
 #[get("/intents/{intent_id}/events")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let found = events::list(&doors.ctx, &asker.caller, intent_id, &filter(&query)?).await?;
-    ok(&found.iter().map(|event| EventBody::new(event, asker.dialect)).collect::<Vec<_>>())
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
 }
 
 /// One event of a verified chain.

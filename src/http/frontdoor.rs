@@ -9,7 +9,7 @@ use std::time::Instant;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::ConnectionType;
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, web};
 use entente_core::keys::Dialect;
@@ -18,7 +18,8 @@ use futures_util::FutureExt as _;
 
 use super::caller::RateNote;
 use super::error::{Family, Problem};
-use super::{Connection, Doors};
+use super::{Connection, Doors, bodies};
+use crate::app::OpenRequest;
 use crate::telemetry::RequestLabels;
 use crate::telemetry::spans::{Answered, Span};
 
@@ -62,13 +63,23 @@ pub async fn pass(
     }
     let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
     let span = doors.as_ref().and_then(|doors| trace(&request, doors));
+    let request = match &doors {
+        Some(doors) => bodies::within(request, doors.limits.body),
+        None => request,
+    };
     let caught = AssertUnwindSafe(next.call(request)).catch_unwind().await;
     let mut response = match caught {
         Ok(passed) => passed?.map_into_boxed_body(),
         // The panic hook has written down where.
         Err(_panic) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
     };
+    if let Some(open) = response.request().extensions_mut().remove::<Arc<OpenRequest>>() {
+        // Whoever still holds its caller goes on by itself.
+        open.end();
+    }
+    let refused = bodies::hold(&mut response).err();
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
+    let problem = refused.as_ref().or(problem);
     // Known once the caller is; until then nothing with a time in it is said.
     let dialect = response.request().extensions().get::<Dialect>().copied().unwrap_or(Dialect::Standard);
     let family = Family::of(response.request().method(), response.request().path());
@@ -87,6 +98,7 @@ pub async fn pass(
             connection.answered(draining);
         }
         account(&doors, &response, &id, began, span);
+        response = bodies::unhurried(response, doors.limits.write);
     }
     Ok(response)
 }
@@ -125,6 +137,10 @@ fn adorn(response: &mut ServiceResponse<BoxBody>, id: &str) {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    // Whatever an answer says was said to one key: a new key, a credential, a message. Nobody on the way keeps it.
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if let Some(rate) = rate {
         headers.insert(HeaderName::from_static("ratelimit-limit"), rate.limit.into());
         headers.insert(HeaderName::from_static("ratelimit-remaining"), rate.remaining.into());

@@ -204,7 +204,8 @@ struct IntentList<'a> {
 
 /// List intents
 ///
-/// Those that the caller can read, the newest first.
+/// Those that the caller can read, the newest first. A page has at most 4 MiB of states; `Entente-Has-More` says that it was cut
+/// short, and `before` goes on behind it.
 #[utoipa::path(operation_id = "list_intents", tag = "intents",
     params(("status" = Option<IntentStatus>, Query, description = "Only in this status"),
            ("created_by" = Option<String>, Query, description = "Only by this creator"),
@@ -213,7 +214,8 @@ struct IntentList<'a> {
            ("before" = Option<String>, Query, description = "Only older than this intent: the last id of the previous page"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000),
            ("offset" = Option<u32>, Query, description = "Pass over this many")),
-    responses((status = 200, description = "The intents", body = IntentList)))]
+    responses((status = 200, description = "The intents", body = IntentList,
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
 #[get("/intents")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let filter = intents::Filter {
@@ -226,9 +228,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         offset: query.offset()?,
     };
     let found = intents::list(&doors.ctx, &asker.caller, &filter).await?;
-    super::ok(&IntentList {
-        intents: found.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect(),
-    })
+    let intents = found.items.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect();
+    super::paged(&IntentList { intents }, found.cut, found.large)
 }
 
 /// Get an intent

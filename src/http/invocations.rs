@@ -15,7 +15,7 @@ use super::body::{Query, Raw, id, parse};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::wire::WireTime;
-use super::{Doors, ok};
+use super::{Doors, listed, ok};
 use crate::app::invocations::{self, Ask, Page};
 
 /// Uses on a page when nothing is said, as the SDK asks for.
@@ -288,7 +288,5 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
         running: asker.dialect == Dialect::Standard,
     };
     let found = invocations::list(&doors.ctx, &asker.caller, id("grant", &path)?, page).await?;
-    let bodies: Vec<InvocationBody> =
-        found.into_iter().map(|one| InvocationBody::new(one, asker.dialect)).collect();
-    ok(&bodies)
+    listed(found.into_iter().map(|one| InvocationBody::new(one, asker.dialect)))
 }

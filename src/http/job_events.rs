@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, get, web};
 use bytes::BytesMut;
 use entente_core::ids::{JobId, MessageId};
 use entente_core::jobs::{Job, JobStatus};
-use entente_core::limits::PAGE;
+use entente_core::limits::{PAGE, PAGE_BYTES, SMALL_PAGE_BYTES};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -120,7 +120,7 @@ async fn events(
     if accept.contains("text/event-stream") {
         return follow(doors, asker.caller, id, from).await;
     }
-    let (job, found) = jobs::events(&doors.ctx, &asker.caller, id, from, limit).await?;
+    let (job, found) = jobs::events(&doors.ctx, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
     let last_event_seq = found.last().map_or(from, |event| event.job_seq);
     let events = found.iter().map(|event| Envelope::of(&doors, &job, event)).collect::<Result<_, _>>()?;
     ok(&EventPage {
@@ -143,7 +143,7 @@ enum Subject {
 async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) -> Reply {
     let mut listener = doors.ctx.feed.bells().listener();
     listener.add(Touch::Job(id));
-    let (job, _) = jobs::events(&doors.ctx, &caller, id, after, 0).await?;
+    let (job, _) = jobs::events(&doors.ctx, &caller, id, after, (0, 0)).await?;
     respond(doors, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
 }
 
@@ -189,7 +189,9 @@ impl Source for Subject {
         let (mut text, mut over, mut behind) = (BytesMut::new(), false, false);
         match self {
             Self::Job { job, after } => {
-                let (now, found) = jobs::events(&doors.ctx, caller, job.id, *after, STEP).await?;
+                // Few bytes at a time: many streams may wait for their readers.
+                let (now, found) =
+                    jobs::events(&doors.ctx, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
                 // Who comes back with the last number has heard the end.
                 over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {

@@ -13,7 +13,7 @@ use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
-use super::{Doors, created, ok};
+use super::{Doors, created, listed, ok};
 use crate::app::keys::{self, NewKey, ROTATION_OVERLAP_SECONDS};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -120,7 +120,7 @@ struct CreateBody {
 /// Make a key
 ///
 /// Needs the scope `admin`. No key makes a stronger one: it gives no scope that it lacks, and makes keys only for those
-/// whom it may act as. The key stands in the answer, once; only its argon2id hash is kept.
+/// whom it may act as. The key stands in the answer, once; only hashes of it are kept.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
     params(("principal_id" = String, Path, description = "Whose key it will be"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -168,7 +168,7 @@ async fn create(
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let after = query.parsed("after", "the id of a key", |text| text.parse().ok())?;
     let found = keys::list(&doors.ctx, &asker.caller, &path, after, query.limit(PAGE)?).await?;
-    ok(&found.into_iter().map(|key| KeyBody::new(key, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|key| KeyBody::new(key, asker.dialect)))
 }
 
 /// How to rotate a key.

@@ -83,7 +83,7 @@ pub fn respond<S: Source + 'static>(
     source: S,
     listener: Option<Listener>,
 ) -> Reply {
-    let permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+    let permit = caller.waits(doors.limits.max_streams_per_key)?;
     doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).inc();
     let live = Live { doors, caller, source, listener, begun: false, over: false, _permit: permit };
     let body = stream::unfold(Some(live), |live| async move {

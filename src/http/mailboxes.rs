@@ -125,7 +125,7 @@ async fn read(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     let (mailbox, letters) = if wait == 0 {
         mailboxes::read(ctx, caller, &path, after, limit).await?
     } else {
-        let _permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+        let _permit = asker.caller.waits(doors.limits.max_streams_per_key)?;
         tokio::select! {
             found = mailboxes::wait(ctx, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
             () = doors.draining.cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,

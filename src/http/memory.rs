@@ -14,7 +14,7 @@ use self::bodies::{AskBody, ChangeBody, ChangeShown, DeletedBody, EntryBody, Mad
 use super::body::{Body, Query, id, if_match_maybe, if_match_of};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
-use super::{Doors, ok};
+use super::{Doors, listed, ok};
 use crate::app::memory::{self, Filter, Page};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -67,7 +67,7 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
 }
 
 fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
-    ok(&found.into_iter().map(|entry| EntryBody::new(entry, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|entry| EntryBody::new(entry, asker.dialect)))
 }
 
 /// Put something into an agent's memory
@@ -193,7 +193,7 @@ async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
     let least = |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0);
     let after = query.parsed("after", "a number", least)?.unwrap_or_default();
     let found = memory::changes(&doors.ctx, &asker.caller, &path, after, query.limit(LIST)?).await?;
-    ok(&found.into_iter().map(|one| ChangeShown::new(one, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|one| ChangeShown::new(one, asker.dialect)))
 }
 
 /// List what agents share on an intent

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
+use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::{HttpRequest, get, patch, post, web};
 use entente_core::cursors::Since;
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::{ChannelId, IntentId, MessageId};
@@ -21,7 +22,7 @@ use super::body::{Body, Query, id};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
-use super::{Doors, created, ok};
+use super::{Doors, created, ok, paged};
 use crate::app::messages::{self, Filter, Page};
 use crate::app::proofs;
 use crate::app::sends::Command;
@@ -222,7 +223,9 @@ async fn send_by_name(
 /// List a channel's messages
 ///
 /// Those after `since`, or the newest, oldest first either way. With `wait`, answers as soon as there are some, or empty
-/// when the time is up. The header `Entente-Next-Cursor` is the `since` that continues.
+/// when the time is up. The header `Entente-Next-Cursor` is the `since` that continues. A page has at most 4 MiB of messages, 256
+/// KiB while other large answers to the same key are not read yet; `Entente-Has-More` says that it was cut short. Without `since`
+/// it is the older ones that are left out.
 #[utoipa::path(operation_id = "list_messages", tag = "messages",
     params(("channel_id" = String, Path, description = "The channel"),
            ("since" = Option<String>, Query, description = "A message's id, a cursor, or a time: only what came after it"),
@@ -230,7 +233,8 @@ async fn send_by_name(
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000),
            ("wait" = Option<u32>, Query, description = "Seconds to wait for a message, up to 120", maximum = 120)),
     responses((status = 200, description = "The messages", body = [MessageBody],
-               headers(("Entente-Next-Cursor" = String, description = "The `since` that continues")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `since` that continues"),
+                       ("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
 #[get("/channels/{channel_id}/messages")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;
@@ -240,7 +244,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     let page = if wait == 0 {
         messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?
     } else {
-        let _place = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+        let _place = asker.caller.waits(doors.limits.max_streams_per_key)?;
         let time = Duration::from_secs(u64::from(wait));
         tokio::select! {
             page = messages::wait(&doors.ctx, &asker.caller, channel_id, &filter, time) => page?,
@@ -248,17 +252,16 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
             () = doors.draining.cancelled() => messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?,
         }
     };
-    paged(&page, asker.dialect)
+    shown(page, asker.dialect)
 }
 
-fn paged(page: &Page, dialect: Dialect) -> Reply {
+fn shown(page: Page, dialect: Dialect) -> Reply {
     let bodies: Vec<MessageBody<'_>> =
         page.messages.iter().map(|message| MessageBody::new(message, dialect)).collect();
-    let text = serde_json::to_vec(&bodies).map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok()
-        .content_type("application/json")
-        .insert_header(("entente-next-cursor", page.next.as_str()))
-        .body(text))
+    let next = HeaderValue::try_from(page.next).map_err(|e| Problem::internal(&e.to_string()))?;
+    let mut response = paged(&bodies, page.cut, page.large)?;
+    response.headers_mut().insert(HeaderName::from_static("entente-next-cursor"), next);
+    Ok(response)
 }
 
 /// Get a message

@@ -14,6 +14,7 @@ mod attachments;
 mod audit;
 mod authority;
 mod batches;
+mod bodies;
 pub(crate) mod body;
 mod bridges;
 mod buses;
@@ -87,22 +88,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::from_fn;
 use actix_web::{App, web};
+use entente_core::limits::PAGE_BYTES;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa_actix_web::service_config::ServiceConfig;
 use utoipa_actix_web::{AppExt as _, scope};
 
-pub(crate) use self::caller::{admit, doors};
+pub(crate) use self::caller::{address, admit, begin, doors};
 pub use self::connections::{Connection, Connections};
 pub use self::streams::Pace;
-use crate::app::Ctx;
 use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
 use crate::app::post::Post;
 use crate::app::sends::Sends;
+use crate::app::{Ctx, LargeAnswer};
 use crate::arcp::socket;
 use crate::mcp::{self, Site};
 use crate::shutdown::Tasks;
@@ -120,6 +123,12 @@ pub struct Limits {
     pub tls_terminated: bool,
     /// Open streams and waiting requests per key.
     pub max_streams_per_key: usize,
+    /// Requests under way per key, besides those.
+    pub max_requests_per_key: usize,
+    /// How long the body of a request may take to come.
+    pub body: Duration,
+    /// How long an answer may take to be read, for each page's worth of it.
+    pub write: Duration,
     /// How often a silent stream gets a comment.
     pub ping: Duration,
     /// How long a refused subscription is held.
@@ -292,3 +301,39 @@ fn ok(body: &impl Serialize) -> error::Reply {
 fn created(body: &impl Serialize) -> error::Reply {
     json(actix_web::http::StatusCode::CREATED, body)
 }
+
+/// A 200 with a page of a list that was cut short where it is too large (`app/pages.rs`). `Entente-Has-More` says so: there may
+/// be more although it has fewer than were asked for.
+fn paged(body: &impl Serialize, cut: bool, large: Option<LargeAnswer>) -> error::Reply {
+    let mut response = ok(body)?;
+    if cut {
+        response.headers_mut().insert(HAS_MORE, HeaderValue::from_static("true"));
+    }
+    if let Some(large) = large {
+        response.extensions_mut().insert(large);
+    }
+    Ok(response)
+}
+
+/// A 200 with a list, cut short behind the item with which it has a page's bytes. Its reader goes on behind the last one.
+fn listed<T: Serialize>(items: impl IntoIterator<Item = T>) -> error::Reply {
+    let (mut text, mut items) = (vec![b'['], items.into_iter().peekable());
+    let room = usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX);
+    while text.len() < room
+        && let Some(item) = items.next()
+    {
+        if text.len() > 1 {
+            text.push(b',');
+        }
+        serde_json::to_writer(&mut text, &item).map_err(|e| error::Problem::internal(&e.to_string()))?;
+    }
+    text.push(b']');
+    let mut response = actix_web::HttpResponse::Ok();
+    if items.peek().is_some() {
+        response.insert_header((HAS_MORE, "true"));
+    }
+    Ok(response.content_type("application/json").body(text))
+}
+
+/// The header of a page that was cut short.
+const HAS_MORE: HeaderName = HeaderName::from_static("entente-has-more");

@@ -324,7 +324,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, que
     let shown = if wait == 0 {
         moments::get(ctx, caller, moment_id).await?
     } else {
-        let _permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+        let _permit = caller.waits(doors.limits.max_streams_per_key)?;
         tokio::select! {
             found = moments::wait(ctx, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
             () = doors.draining.cancelled() => moments::get(ctx, caller, moment_id).await?,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use actix_web::http::Method;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_core::refusal::{Code, Refusal};
 use utoipa::openapi::path::Operation;
@@ -14,6 +14,7 @@ use utoipa_actix_web::{AppExt as _, scope};
 
 use super::error::{Problem, ProblemBody, Reply, status};
 use super::{api, discovery, federation, health};
+use crate::web::dressed_by;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -157,6 +158,7 @@ fn explain_errors(document: &mut OpenApi) {
             }
             if operation.request_body.is_some() {
                 codes.extend([
+                    Code::RequestTimeout,
                     Code::InvalidJson,
                     Code::InvalidRequest,
                     Code::TooLarge,
@@ -176,6 +178,11 @@ fn explain_errors(document: &mut OpenApi) {
         }
     }
 }
+
+/// What Swagger UI may load and send: as the server's own pages, but that it brings pictures and styles of its own inside what it
+/// loads from here.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The document and Swagger UI.
 pub fn pages(config: &mut web::ServiceConfig, document: &Arc<Document>) {
@@ -199,12 +206,12 @@ async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<
     if file.is_empty() && !request.path().ends_with('/') {
         // Relative links of the page need the slash.
         let page = "<!doctype html><title>Entente API</title><meta http-equiv=\"refresh\" content=\"0; url=/docs/\">";
-        return Ok(HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page));
+        return Ok(dressed_by(StatusCode::OK, POLICY).content_type("text/html; charset=utf-8").body(page));
     }
     match utoipa_swagger_ui::serve(file, Arc::clone(&ui)) {
-        Ok(Some(file)) => {
-            Ok(HttpResponse::Ok().content_type(file.content_type.as_str()).body(file.bytes.into_owned()))
-        }
+        Ok(Some(file)) => Ok(dressed_by(StatusCode::OK, POLICY)
+            .content_type(file.content_type.as_str())
+            .body(file.bytes.into_owned())),
         Ok(None) => Err(Refusal::not_found("page").into()),
         Err(e) => Err(Problem::internal(&e.to_string())),
     }

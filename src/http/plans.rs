@@ -17,7 +17,7 @@ use super::body::{Body, Query, id, if_match_of, intent_of, named};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
-use super::{Doors, ok};
+use super::{Doors, listed};
 use crate::app::plans;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -263,7 +263,7 @@ async fn create_rfc(
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let page = (query.limit(PAGE)?, query.offset()?);
     let found = plans::list(&doors.ctx, &asker.caller, id("intent", &path)?, page).await?;
-    ok(&found.into_iter().map(|plan| PlanBody::new(plan, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|plan| PlanBody::new(plan, asker.dialect)))
 }
 
 /// Get a plan

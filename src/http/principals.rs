@@ -12,7 +12,7 @@ use super::body::{Body, Query};
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::WireTime;
-use super::{Doors, created, ok};
+use super::{Doors, created, listed, ok};
 use crate::app::principals;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -92,7 +92,7 @@ async fn create(
 #[get("/principals")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let found = principals::list(&doors.ctx, &asker.caller, query.text("after"), query.limit(PAGE)?).await?;
-    ok(&found.into_iter().map(|principal| PrincipalBody::new(principal, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|principal| PrincipalBody::new(principal, asker.dialect)))
 }
 
 /// Who one is, by one's key.

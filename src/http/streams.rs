@@ -267,7 +267,7 @@ async fn open(
         Subject::All => "all",
     };
     let resume = mark(request)?;
-    let permit = asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+    let permit = asker.caller.waits(doors.limits.max_streams_per_key)?;
     let stream = Stream::open(&doors.ctx, asker.caller, subject, resume).await?;
     let doors = Arc::clone(doors);
     doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind }).inc();

@@ -17,7 +17,7 @@ use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
 use super::error::{ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
-use super::{Doors, created, ok};
+use super::{Doors, created, listed, ok};
 use crate::app::endpoints::{self, Filter, ROTATION_OVERLAP_SECONDS, Shown};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -254,7 +254,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     };
     let found = endpoints::list(&doors.ctx, &asker.caller, &filter).await?;
     let shown = found.into_iter().map(|one| SubscriptionBody::new(one, &doors, asker.dialect));
-    ok(&shown.collect::<Vec<_>>())
+    listed(shown)
 }
 
 /// Get a subscription

@@ -17,7 +17,7 @@ use super::body::{Body, Query, id, if_match_of, intent_of, named, one};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
-use super::{Doors, ok};
+use super::{Doors, listed};
 use crate::app::tasks::{self, Shown};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -291,7 +291,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     };
     let found = tasks::list(&doors.ctx, &asker.caller, id("intent", &path)?, &filter).await?;
     let bodies = found.into_iter().map(|shown| TaskBody::new(shown.task, shown.blocks, asker.dialect));
-    ok(&bodies.collect::<Vec<_>>())
+    listed(bodies)
 }
 
 /// Get a task

@@ -71,7 +71,7 @@ struct ThreadBody {
 /// Read a thread
 ///
 /// The envelopes of one `corr` that the caller is a party to, the earlier first, as a tree of what answers what. A page has
-/// up to 8 MiB of them; it may have none and yet a `next_cursor`, when others have written much under the same `corr`.
+/// up to 4 MiB of them; it may have none and yet a `next_cursor`, when others have written much under the same `corr`.
 #[utoipa::path(operation_id = "get_thread", tag = "envelopes",
     params(("corr" = String, Path, description = "The thread's `corr`"),
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),

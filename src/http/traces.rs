@@ -7,7 +7,7 @@ use super::body::Query;
 use super::caller::Asker;
 use super::error::Reply;
 use super::events::EventBody;
-use super::{Doors, ok};
+use super::{Doors, paged};
 use crate::app::traces;
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -22,10 +22,12 @@ pub fn routes(config: &mut ServiceConfig<'_>) {
     params(("trace_id" = String, Query, description = "The trace: 32 hexadecimal digits"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
            ("offset" = Option<u32>, Query, description = "Pass over this many of the oldest")),
-    responses((status = 200, description = "The events", body = [EventBody])))]
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
 #[get("/events")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let trace_id = query.text("trace_id");
     let found = traces::list(&doors.ctx, &asker.caller, trace_id, query.limit(100)?, query.offset()?).await?;
-    ok(&found.iter().map(|event| EventBody::new(event, asker.dialect)).collect::<Vec<_>>())
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
 }

@@ -19,7 +19,7 @@ use self::bodies::{AskBody, TriggerBody};
 use super::body::{Body, Query, id, if_match_of};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
-use super::{Doors, ok};
+use super::{Doors, listed, ok};
 use crate::app::triggers::{self, Shown};
 
 pub fn routes(config: &mut ServiceConfig<'_>) {
@@ -92,7 +92,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     };
     let found = triggers::list(&doors.ctx, &asker.caller, &filter).await?;
     let bodies = found.into_iter().map(|one| TriggerBody::new(plain(one), asker.dialect));
-    ok(&bodies.collect::<Vec<_>>())
+    listed(bodies)
 }
 
 /// Get a trigger

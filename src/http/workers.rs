@@ -183,11 +183,8 @@ async fn beat(
             Err(_no_id) => lost.push(one.job_id),
         }
     }
-    let _place = if wait.is_zero() {
-        None
-    } else {
-        Some(asker.caller.grant.open_stream(doors.limits.max_streams_per_key)?)
-    };
+    let _place =
+        if wait.is_zero() { None } else { Some(asker.caller.waits(doors.limits.max_streams_per_key)?) };
     let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
     let obeyed = said.directive.unwrap_or(Directive::Run);
     let ask = BeatAsk { worker, state, held, obeyed, wait };

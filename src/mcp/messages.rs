@@ -269,7 +269,7 @@ async fn answer(call: &Call, request: &Message, patience: u32) -> Result<Option<
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let page = messages::wait(call.ctx(), &call.caller, request.channel_id, &filter, left).await?;
-        let Page { messages, next } = page;
+        let Page { messages, next, .. } = page;
         if messages.is_empty() {
             return Ok(None);
         }

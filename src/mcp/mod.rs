@@ -98,7 +98,7 @@ impl Call {
 
     /// Takes one of the key's places for those who wait.
     fn waits(&self) -> Result<StreamPermit, Refusal> {
-        self.caller.grant.open_stream(self.doors.limits.max_streams_per_key)
+        self.caller.waits(self.doors.limits.max_streams_per_key)
     }
 
     /// A place for a wait of so many seconds; none for no wait.

@@ -51,8 +51,11 @@ async fn whoami(call: Call) -> Said {
     let NoArgs {} = call.read()?;
     let (ctx, caller) = (call.ctx(), &call.caller);
     let filter = Filter { assigned_to: Some(caller.agent.clone()), limit: INTENTS, ..Filter::default() };
-    let found =
-        if caller.has(Scope::IntentsRead) { intents::list(ctx, caller, &filter).await? } else { Vec::new() };
+    let found = if caller.has(Scope::IntentsRead) {
+        intents::list(ctx, caller, &filter).await?.items
+    } else {
+        Vec::new()
+    };
     let intents: Vec<Value> = found
         .iter()
         .map(|intent| json!({ "id": intent.id, "title": intent.title, "status": intent.status.as_str() }))

@@ -52,6 +52,27 @@ pub fn keep_alive(stream: &TcpStream) {
     }
 }
 
+/// Bytes that the system takes of what could not be sent yet: else it would hold megabytes of each answer that nobody reads, and
+/// nobody would know. What is on its way is not bounded by it.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES: u32 = 128 * 1024;
+
+/// Has the system end a connection on which the other end takes nothing of what is written for so long, however it pretends to
+/// be there, and hold little of it meanwhile. Elsewhere than on Linux only who is gone is found out.
+#[cfg(target_os = "linux")]
+pub fn cut_off(stream: &TcpStream, after: Duration) {
+    let millis = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+    let set = rustix::net::sockopt::set_tcp_user_timeout(stream, millis)
+        .map_err(std::io::Error::from)
+        .and_then(|()| socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES));
+    if let Err(e) = set {
+        tracing::debug!(error = %e, "a connection that is not read is not cut off");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn cut_off(_stream: &TcpStream, _after: Duration) {}
+
 /// Lets nobody in any more, so that whoever connects is refused, and sends nobody away who has got in.
 ///
 /// The system connects clients before the server accepts them, and they send at once. When a listening socket is closed, those

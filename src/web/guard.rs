@@ -170,14 +170,16 @@ async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
     let Some(key) = cookies::key(request, doors) else {
         return Err(if led_here(request) { Turned::Led(wanted(request)) } else { next() });
     };
-    let grant = match authentication::authenticate(&doors.ctx, &key).await {
-        // Pages are people's; what others hold is for the API.
-        Ok(grant) if grant.kind == Kind::Human => grant,
-        Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
-        Err(failure) => return Err(failure.into()),
-    };
+    let grant =
+        match authentication::authenticate(&doors.ctx, &key, crate::http::address(request, doors)).await {
+            // Pages are people's; what others hold is for the API.
+            Ok(grant) if grant.kind == Kind::Human => grant,
+            Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
+            Err(failure) => return Err(failure.into()),
+        };
     crate::http::admit(doors, &grant, request)?;
-    let caller = Caller::new(grant, None, doors.ctx.now())?;
+    let open = crate::http::begin(doors, &grant, request)?;
+    let caller = Caller::new(grant, None, doors.ctx.now())?.within(open);
     Ok(Visitor { caller, token: form_token(&key), key })
 }
 

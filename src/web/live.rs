@@ -60,7 +60,7 @@ async fn moment(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<Strin
 }
 
 fn respond(doors: web::Data<Doors>, caller: Caller, touches: Vec<Touch>) -> Shown {
-    let permit = caller.grant.open_stream(doors.limits.max_streams_per_key)?;
+    let permit = caller.waits(doors.limits.max_streams_per_key)?;
     // First the ear, then the look: what comes in between is heard.
     let mut listener = doors.ctx.feed.bells().listener();
     touches.iter().for_each(|touch| listener.add(touch.clone()));

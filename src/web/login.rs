@@ -1,6 +1,6 @@
 //! Logging in, with a password or a one-time link, and out again; and letting in one's own terminal.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
@@ -17,7 +17,8 @@ use super::words::When;
 use super::{cookies, page, see};
 use crate::app::keys::{self, NewKey};
 use crate::app::{AppError, authentication, people};
-use crate::http::Doors;
+use crate::http::{Doors, address};
+use crate::telemetry::refused::Refused;
 
 /// The routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -84,6 +85,8 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     };
     let address = address(&request, &doors);
     if let Err(wait) = doors.logins.admit(&name, address) {
+        // The name may be nobody's, or a password in the wrong field.
+        tell(&doors, "password", address, "too many tries");
         let complaint = format!(
             "That were too many tries in a minute. Try again in {} seconds, or ask for a one-time link.",
             wait.as_secs().max(1)
@@ -93,7 +96,8 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     if password.len() > PASSWORD_BYTES {
         return Ok(refused(StatusCode::UNAUTHORIZED, "This is longer than any password.", None));
     }
-    match people::log_in(&doors.ctx, &name, password).await {
+    let _turn = doors.logins.turn(&name, address).await;
+    match people::log_in(&doors.ctx, &name, password, address).await {
         Ok(made) => {
             doors.logins.got_in(&name, address);
             Ok(welcome(&request, &doors, made, &next).await)
@@ -105,22 +109,17 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     }
 }
 
-/// Whose tries are counted together.
-fn address(request: &HttpRequest, doors: &Doors) -> Option<IpAddr> {
-    let peer = request.peer_addr().map(|address| address.ip());
-    if !doors.limits.tls_terminated {
-        return peer;
-    }
-    // What the proxy itself has put behind what it was told, on the same line or on one of its own.
-    let lines = request.headers().get_all("x-forwarded-for");
-    let told = lines.last().and_then(|value| value.to_str().ok());
-    told.and_then(|list| read(list.rsplit(',').next()?.trim())).or(peer)
+/// Has the log say that something opened nothing.
+fn tell(doors: &Doors, credential: &'static str, address: Option<IpAddr>, reason: &str) {
+    doors.ctx.grants.watch.tell(&Refused { credential, address, key: None, principal: None, reason });
 }
 
-/// An address as proxies write it: alone, or with a port.
-fn read(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip())).ok()
+/// The same of a link; why is in what is said to who came with it.
+fn told<T>(request: &HttpRequest, doors: &Doors, opened: Result<T, AppError>) -> Result<T, AppError> {
+    if let Err(AppError::Refused(refusal)) = &opened {
+        tell(doors, "link", address(request, doors), refusal.code.wire());
+    }
+    opened
 }
 
 /// Gives the browser its key, ends the one that it had before, and leads on.
@@ -136,7 +135,9 @@ async fn welcome(request: &HttpRequest, doors: &Doors, made: NewKey, next: &str)
 /// Revokes the key that a browser comes with, if it is one.
 async fn end(request: &HttpRequest, doors: &Doors) {
     let Some(old) = cookies::key(request, doors) else { return };
-    let Ok(grant) = authentication::authenticate(&doors.ctx, &old).await else { return };
+    let Ok(grant) = authentication::authenticate(&doors.ctx, &old, address(request, doors)).await else {
+        return;
+    };
     let id = grant.key.id;
     let Ok(caller) = crate::app::Caller::new(grant, None, doors.ctx.now()) else { return };
     if let Err(failure) = keys::revoke(&doors.ctx, &caller, id).await {
@@ -160,7 +161,7 @@ async fn invited(request: HttpRequest, doors: web::Data<Doors>, ticket: web::Pat
             retry_after: None,
         });
     }
-    let invitation = people::invitation(&doors.ctx, &ticket).await?;
+    let invitation = told(&request, &doors, people::invitation(&doors.ctx, &ticket).await)?;
     let path = request.path().to_owned();
     Ok(page(
         StatusCode::OK,
@@ -177,7 +178,7 @@ async fn redeem(
     ticket: web::Path<String>,
     _form: OpenForm<Nothing>,
 ) -> Shown {
-    let (made, leads_to) = people::redeem(&doors.ctx, &ticket).await?;
+    let (made, leads_to) = told(&request, &doors, people::redeem(&doors.ctx, &ticket).await)?;
     Ok(welcome(&request, &doors, made, &leads_to).await)
 }
 

@@ -41,9 +41,15 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 /// Puts on a response what every page has.
 fn dressed(status: StatusCode) -> HttpResponseBuilder {
+    dressed_by(status, POLICY)
+}
+
+/// As [`dressed`], of a page that keeps to another policy.
+#[must_use]
+pub fn dressed_by(status: StatusCode, policy: &'static str) -> HttpResponseBuilder {
     let mut response = HttpResponse::build(status);
     let named = |name| HeaderName::from_static(name);
-    response.insert_header((named("content-security-policy"), POLICY));
+    response.insert_header((named("content-security-policy"), policy));
     // The origin has to come along with forms, for browsers that say nothing else of where they come from.
     response.insert_header((named("referrer-policy"), "same-origin"));
     response.insert_header((named("x-content-type-options"), "nosniff"));

@@ -1,13 +1,16 @@
 //! How often somebody may try to log in: by name and address together, by address, and by name. Nobody is locked out by
-//! others: an address from which a name once got in has a lane of its own, and a one-time link is not paced by name.
+//! others: an address from which a name once got in has a lane of its own, whatever else is tried from there, and a one-time
+//! link is not paced by name. And whose turn it is: checking a password takes a core, so that those who come from one address
+//! wait for one another first, and then for others.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use entente_core::canonical::{Digest, sha256};
 use entente_core::rate::{Verdict, judge_minutely};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Tries a minute of one name from one address.
 const PAIR: u32 = 10;
@@ -15,6 +18,8 @@ const PAIR: u32 = 10;
 const ADDRESS: u32 = 60;
 /// Tries a minute of one name, from wherever it never got in.
 const NAME: u32 = 60;
+/// Queues at which those are forgotten that nobody is in.
+const QUEUES: usize = 1_000;
 /// Lanes remembered at the most: then those are forgotten that nobody is in.
 const REMEMBERED: usize = 20_000;
 
@@ -25,11 +30,18 @@ pub struct Pace {
     lanes: Mutex<HashMap<Digest, u64>>,
     /// Names and addresses from which they once got in.
     known: Mutex<HashSet<Digest>>,
+    /// Those who wait for one another.
+    queues: Mutex<HashMap<Digest, Arc<Semaphore>>>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { began: Instant::now(), lanes: Mutex::default(), known: Mutex::default() }
+        Self {
+            began: Instant::now(),
+            lanes: Mutex::default(),
+            known: Mutex::default(),
+            queues: Mutex::default(),
+        }
     }
 }
 
@@ -42,10 +54,9 @@ impl Pace {
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let address = counted(address);
         let pair = pair(name, &address);
-        let is_known = self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&pair);
-        let mut limits = vec![(pair, PAIR), (lane("address", &address), ADDRESS)];
-        if !is_known {
-            limits.push((lane("name", name), NAME));
+        let mut limits = vec![(pair, PAIR)];
+        if !self.knows(&pair) {
+            limits.extend([(lane("address", &address), ADDRESS), (lane("name", name), NAME)]);
         }
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if lanes.len() >= REMEMBERED {
@@ -63,6 +74,27 @@ impl Pace {
         }
         lanes.extend(passed);
         Ok(())
+    }
+
+    /// Waits until nobody else from that address has a password checked. A name that got in from there before waits for
+    /// itself alone.
+    pub async fn turn(&self, name: &str, address: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
+        let address = counted(address);
+        let pair = pair(name, &address);
+        let queue = if self.knows(&pair) { pair } else { lane("address", &address) };
+        let queue = {
+            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            if queues.len() >= QUEUES {
+                queues.retain(|_, queue| Arc::strong_count(queue) > 1);
+            }
+            Arc::clone(queues.entry(queue).or_insert_with(|| Arc::new(Semaphore::new(1))))
+        };
+        // It is never closed.
+        queue.acquire_owned().await.ok()
+    }
+
+    fn knows(&self, pair: &Digest) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(pair)
     }
 
     /// Notes that a name got in from an address.

@@ -1,6 +1,6 @@
 //! Access (RFC-0011): who may do what, requests for more, ends of grants; on every kind of route.
 
-use crate::harness::{Client, Value, World, json, talk};
+use crate::harness::{Client, Setup, Value, World, json, talk};
 
 async fn grant(client: &Client, intent: &str, who: &str, level: &str) -> Value {
     client
@@ -23,6 +23,44 @@ async fn an_intent_without_a_list_is_fully_open() {
     // But nobody locks out those whose intent it is.
     let shut = json!({ "default_policy": "closed", "entries": [] });
     bob.put(&format!("/intents/{intent}/acl"), shut).await.refused(403, "forbidden");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_intent_is_closed_where_the_operator_has_them_closed() {
+    let settings = vec![("ENTENTE_DEFAULT_ACCESS", "closed")];
+    let world = World::with(Setup { settings, ..Setup::default() }).await;
+    let ada = world.agent("agent.ada").await;
+    let bob = world.agent("agent.bob").await;
+    let (intent, channel) = talk(&ada, json!({})).await;
+    let acl = ada.get(&format!("/intents/{intent}/acl")).await.ok();
+    assert_eq!(acl, json!({ "intent_id": intent, "default_policy": "closed", "entries": [] }));
+    bob.get(&format!("/intents/{intent}")).await.refused(403, "access_closed");
+    bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(404);
+    assert_eq!(bob.get("/intents").await.ok()["intents"], json!([]));
+    // The log says so, and its creator has all of it.
+    let events = ada.get(&format!("/intents/{intent}/events?event_type=access_granted")).await.ok();
+    assert_eq!(events[0]["payload"], json!({ "replaced": true, "default_policy": "closed", "entries": [] }));
+    ada.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada" })).await.is(201);
+    // Its parts are too.
+    let part = json!({ "title": "part" });
+    let part = ada.post(&format!("/intents/{intent}/children"), part).await.ok();
+    let part = part["id"].as_str().unwrap().to_owned();
+    bob.get(&format!("/intents/{part}")).await.refused(403, "access_closed");
+    grant(&ada, &intent, "agent.bob", "read").await;
+    bob.get(&format!("/intents/{intent}")).await.ok();
+    bob.get(&format!("/intents/{part}")).await.refused(403, "access_closed");
+    // What a trigger makes is open to those whom it puts to work there.
+    let template = json!({ "title": "made", "assignee": "agent.bob" });
+    let trigger = json!({ "name": "t", "type": "schedule", "intent_template": template });
+    let trigger = ada.post("/triggers", trigger).await.ok();
+    let fired = ada
+        .post(&format!("/triggers/{}/fire", trigger["trigger_id"].as_str().unwrap()), json!({}))
+        .await
+        .ok();
+    let made = fired["intent_id"].as_str().unwrap();
+    bob.get(&format!("/intents/{made}")).await.ok();
+    world.agent("agent.cy").await.get(&format!("/intents/{made}")).await.refused(403, "access_closed");
     world.end().await;
 }
 

@@ -13,7 +13,7 @@ const SERVER: &str = "service.entente";
 
 async fn caller(world: &World, agent: &str) -> Caller {
     world.agent(agent).await;
-    let grant = authentication::authenticate(world.ctx(), &format!("key-of-{agent}")).await.unwrap();
+    let grant = authentication::authenticate(world.ctx(), &format!("key-of-{agent}"), None).await.unwrap();
     Caller::new(grant, None, world.ctx().now()).unwrap()
 }
 

@@ -136,13 +136,19 @@ impl Chance for Chosen {
 
 /// A key with the public part of another, a secret of its own, and a right checksum.
 fn forged(original: &str) -> String {
+    forgeries(original, 1, 0).next().unwrap()
+}
+
+/// So many such keys, each with another secret.
+pub fn forgeries(original: &str, count: u128, from: u128) -> impl Iterator<Item = String> {
     const DIGITS: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let public = original[4..16].chars();
     let bits = public.fold(0, |n, digit| n * 62 + DIGITS.find(digit).unwrap() as u128);
-    let forgery = Presented::mint(&Chosen(std::sync::Mutex::new(vec![bits]))).reveal();
-    assert_eq!(forgery[..17], original[..17]);
-    assert!(Presented::parse(&forgery).is_some(), "its form is right");
-    forgery
+    (from..from + count).map(move |n| {
+        let forgery = Presented::mint(&Chosen(std::sync::Mutex::new(vec![n, bits]))).reveal();
+        assert!(Presented::parse(&forgery).is_some(), "its form is right");
+        forgery
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,5 +309,30 @@ async fn bad_asks_for_a_key_are_refused() {
     }
     admin.post("/principals/agent.nobody/keys", json!({})).await.refused(404, "not_found");
     assert_eq!(admin.get(path).await.ok(), json!([]), "nothing was made");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_before_this_one_knows_the_keys_of_this_one() {
+    use argon2::PasswordVerifier as _;
+    let world = World::start().await;
+    let admin = world.admin().await;
+    let made = key(&world, &admin, "agent.ada", json!({})).await;
+    let next = made.client.post(&format!("{}/rotate", made.path()), json!({})).await.is(201);
+    for secret in [made.secret.as_str(), next["key"].as_str().unwrap()] {
+        let (kept, known): (String, bool) = sqlx::query_as(
+            "SELECT secret_hash, secret_sha256 = sha256($1::bytea) FROM keys WHERE public_id = $2",
+        )
+        .bind(secret.as_bytes())
+        .bind(&secret[4..16])
+        .fetch_one(&world.ctx().pool)
+        .await
+        .unwrap();
+        assert!(known && kept.starts_with("$argon2id$"), "{kept}");
+        // What that release does.
+        let hash = argon2::PasswordHash::new(&kept).unwrap();
+        assert!(argon2::Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok());
+        assert!(argon2::Argon2::default().verify_password(b"another", &hash).is_err());
+    }
     world.end().await;
 }

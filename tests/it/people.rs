@@ -207,6 +207,23 @@ async fn guessing_is_slowed_down_and_nobody_is_locked_out() {
 }
 
 #[tokio::test]
+async fn wrong_names_from_an_address_lock_nobody_out_who_is_known_there() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    let mut browser = Browser::new(world.address);
+    assert_eq!(log_in(&mut browser, "human.ada", WORDS).await.status, 303);
+    let mut guesser = Browser::new(world.address);
+    let mut slowed = 0;
+    for n in 0..80 {
+        slowed += u32::from(log_in(&mut guesser, &format!("human.nobody{n}"), "guess").await.status == 429);
+    }
+    assert!(slowed > 0, "whoever tries names is slowed down");
+    assert_eq!(log_in(&mut browser, "human.ada", WORDS).await.status, 303);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_terminal_is_let_in_for_ten_minutes() {
     let world = World::start().await;
     let mut browser = logged_in(&world, "human.ada", true).await;

@@ -43,6 +43,7 @@ const WORDS: &[&str] = &[
     "lease_held",
     "lease_ended",
     "idempotency_mismatch",
+    "request_timeout",
     "too_large",
     "too_deep",
     "nul_character",

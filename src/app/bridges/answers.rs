@@ -39,7 +39,7 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     let (ctx, name) = (carrier.ctx, &carrier.kept.name);
     let mut tx = ctx.pool.begin().await?;
     let Some(open) = rows::lock(&mut tx, name, source).await? else { return Ok(()) };
-    let events = jobs::log::after(&mut tx, open.job_id, open.told, EVENTS).await?;
+    let events = jobs::log::after(&mut tx, open.job_id, open.told, (EVENTS, jobs::log::BYTES)).await?;
     let Some(last) = events.last() else { return Ok(()) };
     let goes_on = !last.is_terminal();
     let now = ctx.now();

@@ -22,7 +22,7 @@ const STRETCH: u16 = 1_000;
 const STRETCHES: usize = 10;
 
 /// Bytes of envelopes and their pairs that are shown at once; one envelope at least.
-const BYTES: usize = 8 * 1024 * 1024;
+const BYTES: usize = 4 * 1024 * 1024;
 
 /// What a pair counts for.
 const PAIR_BYTES: usize = 128;

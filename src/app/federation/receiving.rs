@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 use super::{peer_lock, peer_of, rows, set_up};
 use crate::app::assignments::{self, Assignment};
 use crate::app::lines::Line;
-use crate::app::{Caller, Ctx, Outcome, agents, intents, lock_key};
+use crate::app::{Caller, Ctx, Outcome, access, agents, intents, lock_key};
 
 const TAKEN: &str = "Intent received and accepted for processing";
 
@@ -148,6 +148,8 @@ async fn take(
     let intent: Intent = intent_law::create(delivery.intent(), &peer.did, id, now)?;
     intents::insert(conn, &intent).await?;
     line.record(ctx, traced(Draft::of(Kind::IntentCreated, &peer.did, created_payload(&intent)), delivery));
+    let assigned: Vec<&str> = delivery.agent_id.as_deref().into_iter().collect();
+    access::of_new(conn, ctx, &mut line, &peer.did, &assigned).await?;
     let payload = json!({
         "dispatch_id": delivery.dispatch_id, "peer": peer.did, "source_server": peer.url,
         "remote_intent_id": delivery.intent_id, "agent_id": delivery.agent_id,

@@ -3,6 +3,7 @@
 use entente_core::clock::Timestamp;
 use entente_core::ids::IntentId;
 use entente_core::intents::{Intent, IntentStatus};
+use entente_core::limits::PAGE_BYTES;
 use sqlx::PgConnection;
 
 use super::super::{AppError, Outcome, unknown};
@@ -78,6 +79,24 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outco
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(Intent::try_from).collect()
+}
+
+/// How many of the first of these intents a page may show: by the bytes that they have, and at least one.
+pub(crate) async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<usize> {
+    if ids.len() < 2 {
+        return Ok(ids.len());
+    }
+    let fitting = sqlx::query_scalar!(
+        r#"-- intents::fitting
+         SELECT count(*) AS "count!" FROM (
+             SELECT sum(weight) OVER (ORDER BY place) - weight AS before FROM (
+                 SELECT k.place, coalesce(octet_length(i.state) + octet_length(i.constraints), 0) AS weight
+                 FROM UNNEST($1::uuid[]) WITH ORDINALITY AS k (id, place) LEFT JOIN intents i ON i.id = k.id) w) s
+         WHERE before < $2"#,
+        &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>(),
+        PAGE_BYTES
+    );
+    Ok(usize::try_from(fitting.fetch_one(conn).await?).unwrap_or(0).max(1))
 }
 
 /// Writes a new intent.

@@ -85,7 +85,7 @@ impl From<Row> for Stored {
 }
 
 /// Bytes of bodies that are read at once: chunks of results are large, and nobody needs all of them in memory.
-pub(super) const BYTES: i64 = 4 * 1024 * 1024;
+pub(crate) const BYTES: i64 = 4 * 1024 * 1024;
 
 /// Reads whole events: the query's name, and what follows its `FROM`.
 macro_rules! select {
@@ -151,8 +151,13 @@ pub(super) async fn known(
     Ok(rows.into_iter().map(|row| (row.job_id.into(), row.event_key)).collect())
 }
 
-/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than [`BYTES`].
-pub(crate) async fn after(conn: &mut PgConnection, job: JobId, seq: i64, limit: i64) -> Outcome<Vec<Stored>> {
+/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than `bytes`.
+pub(crate) async fn after(
+    conn: &mut PgConnection,
+    job: JobId,
+    seq: i64,
+    (limit, bytes): (i64, i64),
+) -> Outcome<Vec<Stored>> {
     let rows = select!(
         "job_events::after",
         "JOIN (SELECT job_seq, sum(octet_length(body)) OVER (ORDER BY job_seq) - octet_length(body) AS before
@@ -162,7 +167,7 @@ pub(crate) async fn after(conn: &mut PgConnection, job: JobId, seq: i64, limit: 
         job.uuid(),
         seq,
         limit,
-        BYTES
+        bytes
     )
     .fetch_all(conn)
     .await?;

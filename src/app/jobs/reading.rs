@@ -162,7 +162,7 @@ pub(crate) async fn visible(ctx: &Ctx, conn: &mut PgConnection, caller: &Caller,
     Err(Refusal::new(Code::PermissionDenied, message).into())
 }
 
-/// The events of a job after a number, the oldest first.
+/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than `bytes`.
 ///
 /// # Errors
 /// As [`describe`].
@@ -171,11 +171,11 @@ pub async fn events(
     caller: &Caller,
     id: JobId,
     after: i64,
-    limit: u32,
+    (limit, bytes): (u32, i64),
 ) -> Outcome<(Job, Vec<Stored>)> {
     let mut conn = ctx.pool.acquire().await?;
     let job = visible(ctx, &mut conn, caller, id).await?;
-    let events = log::after(&mut conn, id, after, i64::from(limit)).await?;
+    let events = log::after(&mut conn, id, after, (i64::from(limit), bytes)).await?;
     Ok((job, events))
 }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::TimeDelta;
 use entente_core::clock::Timestamp;
 use entente_core::envelopes::Priority;
+use entente_core::limits::PAGE_BYTES;
 use sqlx::PgConnection;
 
 use super::{Ack, Letter, Mailbox};
@@ -14,7 +15,7 @@ use crate::app::{Ctx, Outcome};
 use crate::feed::Touch;
 
 /// Bytes of envelopes that are handed out at once; one at least.
-const BYTES: i64 = 8 * 1024 * 1024;
+const BYTES: i64 = PAGE_BYTES;
 
 /// An envelope on its way into a mailbox.
 #[derive(Debug, Clone)]

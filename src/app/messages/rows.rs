@@ -9,11 +9,25 @@ use entente_core::payload::Payload;
 use sqlx::PgConnection;
 
 use super::Filter;
+use crate::app::pages::Measure;
 use crate::app::{Outcome, unknown};
 use crate::feed::Place;
 
-/// Reads whole messages: the query's name, and what follows its `FROM message_states m`.
+/// Reads whole messages: the query's name, and what follows its `FROM message_states m`; after `of`, what its `m` is.
 macro_rules! select {
+    ($name:literal, of $from:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + r#"
+             SELECT m.id AS "id!", m.number AS "number!", m.seq AS "seq!", m.channel_id AS "channel_id!",
+                    m.intent_id AS "intent_id!", m.sender AS "sender!", m.recipient, m.recipients,
+                    m.message_type AS "message_type!", m.correlation_id, m.payload AS "payload!", m.metadata,
+                    m.created_at AS "created_at!", m.expires_at, m.read_at, m.expired AS "expired!", m.waits AS "waits!",
+                    m.xid AS "xid!"
+             FROM "# + $from
+            $(, $argument)*
+        )
+    };
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             Row,
@@ -89,17 +103,24 @@ impl Row {
 }
 
 /// A page of what `viewer` is delivered: after a place in order, or the newest, oldest first. Evicted messages are gone
-/// the instant they are over the channel's limit, swept or not.
+/// the instant they are over the channel's limit, swept or not. Not many more bytes than `measure` allows.
 pub(crate) async fn page(
     conn: &mut PgConnection,
     channel: &Channel,
     viewer: &Viewer<'_>,
     filter: &Filter,
-    now: Timestamp,
+    (now, measure): (Timestamp, &mut Measure),
 ) -> Outcome<Vec<Message>> {
-    let rows = match filter.since {
-        Some(since) => after(conn, channel, viewer, filter, since, now).await?,
-        None => newest(conn, channel, viewer, filter, now).await?,
+    let rows = loop {
+        let within = (now, measure.bytes());
+        let rows = match filter.since {
+            Some(since) => after(conn, channel, viewer, filter, since, within).await?,
+            None => newest(conn, channel, viewer, filter, within).await?,
+        };
+        let weight = |row: &Row| row.payload.len() + row.metadata.as_ref().map_or(0, String::len);
+        if !measure.again(rows.iter().map(weight).sum()) {
+            break rows;
+        }
     };
     rows.into_iter().map(|row| row.message(now)).collect()
 }
@@ -110,7 +131,7 @@ async fn after(
     viewer: &Viewer<'_>,
     filter: &Filter,
     since: Since,
-    now: Timestamp,
+    (now, bytes): (Timestamp, i64),
 ) -> Outcome<Vec<Row>> {
     let (number, moment) = match since {
         Since::Number(number) => (i64::from(number), None),
@@ -118,7 +139,10 @@ async fn after(
     };
     let rows = select!(
         "messages::after",
-        "WHERE channel_id = $1
+        of "(SELECT p.*, sum(octet_length(p.payload) + coalesce(octet_length(p.metadata), 0)) OVER (ORDER BY p.number)
+               - octet_length(p.payload) - coalesce(octet_length(p.metadata), 0) AS before
+         FROM (SELECT * FROM message_states
+         WHERE channel_id = $1
            AND number > greatest($2, (
                SELECT e.number FROM messages e
                WHERE $9::timestamptz IS NOT NULL AND e.channel_id = $1 AND e.created_at <= $9
@@ -126,7 +150,7 @@ async fn after(
            AND ($3 OR sender = $4 OR recipients IS NULL OR $5 OR $4 = ANY (recipients))
            AND ($3 OR sender = $4 OR NOT (expired OR waits AND expires_at <= $6))
            AND ($7::text IS NULL OR recipient = $7 OR recipients IS NULL OR $7 = ANY (recipients))
-         ORDER BY number LIMIT $8",
+         ORDER BY number LIMIT $8) p) m WHERE m.before < $10 ORDER BY m.number",
         channel.id.uuid(),
         number.max(channel.floor()),
         viewer.manages,
@@ -135,7 +159,8 @@ async fn after(
         now,
         filter.to.as_deref(),
         i64::from(filter.limit),
-        moment
+        moment,
+        bytes
     )
     .fetch_all(conn)
     .await?;
@@ -147,15 +172,18 @@ async fn newest(
     channel: &Channel,
     viewer: &Viewer<'_>,
     filter: &Filter,
-    now: Timestamp,
+    (now, bytes): (Timestamp, i64),
 ) -> Outcome<Vec<Row>> {
     let mut rows = select!(
         "messages::newest",
-        "WHERE channel_id = $1 AND number > $2
+        of "(SELECT p.*, sum(octet_length(p.payload) + coalesce(octet_length(p.metadata), 0)) OVER (ORDER BY p.number DESC)
+               - octet_length(p.payload) - coalesce(octet_length(p.metadata), 0) AS before
+         FROM (SELECT * FROM message_states
+         WHERE channel_id = $1 AND number > $2
            AND ($3 OR sender = $4 OR recipients IS NULL OR $5 OR $4 = ANY (recipients))
            AND ($3 OR sender = $4 OR NOT (expired OR waits AND expires_at <= $6))
            AND ($7::text IS NULL OR recipient = $7 OR recipients IS NULL OR $7 = ANY (recipients))
-         ORDER BY number DESC LIMIT $8",
+         ORDER BY number DESC LIMIT $8) p) m WHERE m.before < $9 ORDER BY m.number DESC",
         channel.id.uuid(),
         channel.floor(),
         viewer.manages,
@@ -163,7 +191,8 @@ async fn newest(
         viewer.sees_all,
         now,
         filter.to.as_deref(),
-        i64::from(filter.limit)
+        i64::from(filter.limit),
+        bytes
     )
     .fetch_all(conn)
     .await?;

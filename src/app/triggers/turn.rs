@@ -243,7 +243,9 @@ impl Turn {
         let agent = &trigger.agent_id;
         let mut line = Line::fresh(self.fresh, self.trace, self.house.now());
         let shown = Value::Object(lineage.shown(trigger));
-        let intent = intents::make(&mut self.tx, ctx, &mut line, agent, made.ask, Some(shown)).await?;
+        let assigned: Vec<&str> = made.assignments.iter().map(|one| one.agent_id.as_str()).collect();
+        let with = (Some(shown), assigned.as_slice());
+        let intent = intents::make(&mut self.tx, ctx, &mut line, agent, made.ask, with).await?;
         for one in &made.assignments {
             assignments::put(&mut self.tx, ctx, &mut line, agent, &one.agent_id, &one.role).await?;
         }

@@ -17,7 +17,7 @@ use crate::http::body::{OptionalBody, Query, Raw, id, parse};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::wire::WireTime;
-use crate::http::{Doors, json, ok};
+use crate::http::{Doors, json, listed, ok};
 
 /// Headers of a webhook that templates can speak of.
 const HEADERS: usize = 64;
@@ -172,7 +172,7 @@ async fn past(doors: &Doors, asker: &Asker, trigger: &str, query: &Query) -> Rep
     let before = query.parsed("before", "a firing's id", |text| text.parse().ok())?;
     let limit = query.limit(100)?;
     let found = triggers::history(&doors.ctx, &asker.caller, id("trigger", trigger)?, before, limit).await?;
-    ok(&found.into_iter().map(|one| FiringBody::new(one, asker.dialect)).collect::<Vec<_>>())
+    listed(found.into_iter().map(|one| FiringBody::new(one, asker.dialect)))
 }
 
 /// List what a trigger did

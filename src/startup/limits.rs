@@ -1,0 +1,18 @@
+//! What the door is limited to, by the configuration.
+
+use crate::config::Config;
+use crate::http::Limits;
+
+pub(super) fn limits(config: &Config) -> Limits {
+    Limits {
+        rate_per_second: config.rate_per_second,
+        max_body_bytes: config.max_body_bytes,
+        tls_terminated: config.credentials.tls_terminated,
+        max_streams_per_key: config.max_streams_per_key,
+        max_requests_per_key: config.door.max_requests_per_key,
+        body: config.door.body,
+        write: config.door.write,
+        ping: config.ping,
+        refused_subscribe_hold: config.refused_subscribe_hold,
+    }
+}

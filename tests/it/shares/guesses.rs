@@ -1,0 +1,150 @@
+//! What guessing costs those who know: nothing. Keys are compared without a slow hash, passwords have turns of their own, and
+//! those who come from one address wait for one another first.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+
+use crate::harness::{Client, World, http, json};
+use crate::keys::{forgeries, key};
+
+const WORDS: &str = "correct horse battery staple";
+
+/// Who logs in, with a client that has its connection already.
+struct Person {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Person {
+    async fn new(world: &World) -> Self {
+        let admin = world.admin().await;
+        admin.post("/principals", json!({ "id": "human.ada", "kind": "human" })).await.is(201);
+        admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+        let person = Self { http: http(), url: format!("http://{}/login", world.address) };
+        person.log_in().await;
+        person
+    }
+
+    /// How long it takes.
+    async fn log_in(&self) -> Duration {
+        let began = Instant::now();
+        let body = format!("name=human.ada&password={}", WORDS.replace(' ', "+"));
+        let request = self.http.post(&self.url).header("sec-fetch-site", "same-origin").body(body);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 303, "who knows the password gets in");
+        began.elapsed()
+    }
+
+    /// The least of three: whatever else the machine does is not the server's.
+    async fn quickly(&self) -> Duration {
+        self.log_in().await.min(self.log_in().await).min(self.log_in().await)
+    }
+}
+
+/// What a login may take beside a flood: what it takes alone, 100 ms more, and a part for a machine that has other things to do.
+fn bound(quiet: Duration) -> Duration {
+    quiet * 2 + Duration::from_millis(100)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_wrong_secrets_at_once_keep_nobody_waiting() {
+    let world = World::start().await;
+    let ada = Person::new(&world).await;
+    let admin = world.admin().await;
+    let good = key(&world, &admin, "agent.ada", json!({})).await;
+    // A hundred requests at once take their time, whatever they come with: the right key shows how much.
+    let mut beside = [Duration::MAX; 2];
+    for round in 0..3 {
+        let wrong = forgeries(&good.secret, 100, round * 100).map(|wrong| world.client(&wrong));
+        let right = (0..100).map(|_| world.client(&good.secret));
+        for (least, (flood, status)) in
+            beside.iter_mut().zip([(right.collect::<Vec<_>>(), 200), (wrong.collect(), 401)])
+        {
+            let flood = join_all(flood.iter().map(|client| client.get("/intents")));
+            let (answers, took) = tokio::join!(flood, async {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                ada.log_in().await
+            });
+            answers.iter().for_each(|answer| drop(answer.is(status)));
+            *least = took.min(*least);
+        }
+    }
+    let [right, wrong] = beside;
+    assert!(
+        wrong < right + Duration::from_millis(100),
+        "{wrong:?} beside wrong keys, {right:?} beside right ones"
+    );
+    good.client.get("/intents").await.ok();
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_passwords_from_elsewhere_keep_nobody_waiting() {
+    let world = World::start().await;
+    let ada = Person::new(&world).await;
+    let quiet = ada.quickly().await;
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    let guesser = reqwest::Client::builder().no_proxy().local_address(elsewhere).build().unwrap();
+    let mut flood = JoinSet::new();
+    for n in 0..50 {
+        let request = guesser.post(&ada.url).header("sec-fetch-site", "same-origin");
+        let request = request.body(format!("name=human.nobody{n}&password=guess+guess+guess"));
+        flood.spawn(async move { request.send().await.unwrap().status().as_u16() });
+    }
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let took = ada.log_in().await;
+    assert!(took < bound(quiet), "{took:?} beside wrong passwords, {quiet:?} alone");
+    let statuses = flood.join_all().await;
+    assert!(statuses.iter().all(|status| [401, 503].contains(status)), "{statuses:?}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_of_old_keys_has_an_end_and_is_nobody_elses() {
+    let world = World::start().await;
+    let ada = Person::new(&world).await;
+    let admin = world.admin().await;
+    let old = key(&world, &admin, "agent.old", json!({})).await;
+    let slow = {
+        use argon2::PasswordHasher as _;
+        argon2::Argon2::default().hash_password(old.secret.as_bytes()).unwrap().to_string()
+    };
+    // As the release before this one has made it.
+    sqlx::query("UPDATE keys SET secret_sha256 = NULL, secret_hash = $1 WHERE public_id = $2")
+        .bind(slow)
+        .bind(&old.secret[4..16])
+        .execute(&world.ctx().pool)
+        .await
+        .unwrap();
+    let guesses: Vec<Client> = forgeries(&old.secret, 100, 0).map(|wrong| world.client(&wrong)).collect();
+    let flood = join_all(guesses.iter().map(|guess| guess.get("/intents")));
+    let (answers, _) = tokio::join!(flood, ada.log_in());
+    let full = answers.iter().filter(|answer| answer.status == 503).count();
+    for answer in answers {
+        if answer.status == 503 {
+            answer.refused(503, "unavailable");
+            assert_eq!(answer.header("retry-after"), "1");
+        } else {
+            answer.refused(401, "unauthenticated");
+        }
+    }
+    assert!(full > 0, "the queue has no end");
+    // The key itself goes on, and is slow no more: then its guesses cost nothing either.
+    old.client.get("/intents").await.ok();
+    let known: bool =
+        sqlx::query_scalar("SELECT secret_sha256 = sha256($1::bytea) FROM keys WHERE public_id = $2")
+            .bind(old.secret.as_bytes())
+            .bind(&old.secret[4..16])
+            .fetch_one(&world.ctx().pool)
+            .await
+            .unwrap();
+    assert!(known);
+    let again: Vec<Client> = forgeries(&old.secret, 100, 1_000).map(|wrong| world.client(&wrong)).collect();
+    for answer in join_all(again.iter().map(|guess| guess.get("/intents"))).await {
+        answer.refused(401, "unauthenticated");
+    }
+    world.end().await;
+}
