@@ -195,7 +195,7 @@ fn check_registration(ask: &Registration) -> Result<(), Refusal> {
         check_name("name", name)?;
     }
     check_list("capabilities", &ask.capabilities)?;
-    // Clients put any address here (contract 9); only http and https ones are sent to.
+    // Where it may lead, only the server knows (`egress::check_agent`).
     let lawful = |text: &String| text.len() <= URL_BYTES && !text.chars().any(char::is_control);
     if !ask.endpoint.as_ref().is_none_or(lawful) {
         return Err(Refusal::field(

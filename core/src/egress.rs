@@ -67,6 +67,8 @@ pub const CLOSED: &[(Range, &str)] = &[
     (v4(10, 0, 0, 0, 8), "private"),
     (v4(100, 64, 0, 0, 10), "shared by carriers"),
     (v4(127, 0, 0, 0, 8), "loopback"),
+    // Public by its number, and yet only there for machines in the cloud: it hands out what they are set up with.
+    (v4(168, 63, 129, 16, 32), "Azure's own, where it keeps metadata"),
     (v4(169, 254, 0, 0, 16), "link-local, where clouds keep their metadata"),
     (v4(172, 16, 0, 0, 12), "private"),
     (v4(192, 0, 0, 0, 24), "protocol assignments"),
@@ -270,4 +272,31 @@ pub fn check(member: &str, text: &str, allowed: &Allowed, https_only: bool) -> R
     judge(text, allowed, https_only).map(|_url| ()).map_err(|fault| {
         Refusal::field(Code::InvalidRequest, member, "url", format!("`{member}` cannot be used: {fault}."))
     })
+}
+
+/// How agents say that they are reached. To http and https the server itself sends; with the others only agents know what to do.
+const AGENT_SCHEMES: [&str; 8] = ["http", "https", "ws", "wss", "mcp", "arcp", "grpc", "grpcs"];
+
+/// Checks the address that an agent registers with (RFC-0016): who reads the directory opens it, and the server sends to it. So
+/// it names a host, in a way that runs nothing where it is read (`javascript:` does), and that host is none of the server's own
+/// network. At which port the agent listens is its own affair until it is sent to.
+///
+/// # Errors
+/// [`Code::InvalidRequest`].
+pub fn check_agent(member: &str, text: &str, allowed: &Allowed, https_only: bool) -> Result<(), Refusal> {
+    let refused = |why: &dyn fmt::Display| {
+        let message = format!("`{member}` cannot be used: {why}.");
+        Err(Refusal::field(Code::InvalidRequest, member, "url", message))
+    };
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let Some(scheme) = scheme.filter(|scheme| AGENT_SCHEMES.contains(&scheme.as_str())) else {
+        return refused(&"it is no address such as https://agent.example/inbox");
+    };
+    // The host is read as a browser reads it, whatever stands before it.
+    let plain = scheme == "http";
+    let rest = &text[scheme.len()..];
+    match judge(&format!("{}{rest}", if plain { "http" } else { "https" }), allowed, https_only) {
+        Ok(_) | Err(Fault::Port) => Ok(()),
+        Err(fault) => refused(&fault),
+    }
 }

@@ -3,6 +3,7 @@
 
 use entente_core::agents::{Agent, AgentStatus, HeartbeatConfig, Registration, register as law_register};
 use entente_core::clock::Timestamp;
+use entente_core::egress::check_agent;
 use entente_core::events::{Draft, Kind};
 use entente_core::idempotency::Idempotency;
 use entente_core::ids::IntentId;
@@ -28,6 +29,9 @@ pub async fn register(
 ) -> Outcome<Agent> {
     caller.require(Scope::AgentsWrite)?;
     let agent_id = caller.speaker("agent_id", Some(&ask.agent_id), ctx.settings.strict)?;
+    let webhooks = &ctx.settings.webhooks;
+    let judge = |url: &str| check_agent("endpoint", url, &webhooks.allowed, webhooks.https_only);
+    ask.endpoint.as_deref().filter(|url| !url.is_empty()).map_or(Ok(()), judge)?;
     let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);

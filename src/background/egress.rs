@@ -42,6 +42,9 @@ const IDLE: Duration = Duration::from_secs(4);
 /// Idle connections kept per receiver: one endpoint is sent to by one at a time.
 const IDLE_PER_HOST: usize = 2;
 
+/// What is said of a name that cannot be sent to, whatever the reason.
+const UNKNOWN: &str = "its name stands for no public address";
+
 /// What a look-up will answer with.
 pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
@@ -76,17 +79,19 @@ impl Resolve for Guard {
         let (found, allowed) = (self.names.look_up(name.as_str()), Arc::clone(&self.allowed));
         let exempt = allowed.names(name.as_str());
         Box::pin(async move {
-            let found = found.await?;
-            let known = !found.is_empty();
+            // One answer for names that nobody knows and for those of the inner network: whoever may write a URL here must
+            // not find out which of them there are.
+            let found = found.await.unwrap_or_else(|unknown| {
+                tracing::debug!(error = %unknown, "a name that is to be sent to was not found");
+                Vec::new()
+            });
             let open: Vec<SocketAddr> = found
                 .into_iter()
                 .filter(|address| exempt || allowed.admits(*address))
                 .map(|address| SocketAddr::new(address, 0))
                 .collect();
             if open.is_empty() {
-                let why =
-                    if known { "its name stands for no public address" } else { "its name is not known" };
-                return Err(io::Error::other(why).into());
+                return Err(io::Error::other(UNKNOWN).into());
             }
             Ok(Box::new(open.into_iter()) as Addrs)
         })

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use sqlx::postgres::PgConnectOptions;
 use tracing::{info, warn};
 
-use self::owner::{Owner, own_dir};
+use self::owner::{Owner, exclusive_dir, own_dir};
 use super::binaries::{Binaries, BinariesError};
 
 /// The database's superuser and name inside a private cluster.
@@ -45,6 +45,12 @@ pub enum PrivateError {
          ENTENTE_DATA_DIR, or let both share one PostgreSQL with DATABASE_URL"
     )]
     InUse(PathBuf),
+    /// Somebody else has made the directory of the socket.
+    #[error(
+        "PostgreSQL's socket would lie in {0}, which is not only ours: somebody else made it, or a link, or let others in. \
+         Remove it, or choose a data directory with a shorter path with --data-dir or ENTENTE_DATA_DIR"
+    )]
+    Taken(PathBuf),
     /// The user that PostgreSQL runs as cannot get there.
     #[error(
         "PostgreSQL does not run as root, and the user {user} cannot enter {dir}. Choose a data directory that it can \
@@ -147,7 +153,11 @@ impl Private {
             child: Mutex::new(None),
             _lock: lock,
         };
-        own_dir(private.owner.as_ref(), &private.socket_dir)?;
+        if private.socket_dir.starts_with(&private.dir) {
+            own_dir(private.owner.as_ref(), &private.socket_dir)?;
+        } else {
+            exclusive_dir(private.owner.as_ref(), &private.socket_dir)?;
+        }
         private.initialise().await?;
         if private.is_running() {
             info!("adopting the private PostgreSQL that is running already");

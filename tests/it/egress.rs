@@ -27,7 +27,13 @@ impl Names for Fickle {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mut answers = self.answers.lock().unwrap();
         let answer = if answers.len() > 1 { answers.pop() } else { answers.last().cloned() };
-        let found: Vec<IpAddr> = answer.unwrap().iter().map(|text| text.parse().unwrap()).collect();
+        let answer = answer.unwrap();
+        if answer == ["unknown"] {
+            return Box::pin(async {
+                Err(io::Error::other("failed to lookup address information: Name or service not known"))
+            });
+        }
+        let found: Vec<IpAddr> = answer.iter().map(|text| text.parse().unwrap()).collect();
         Box::pin(async move { io::Result::Ok(found) })
     }
 }
@@ -85,14 +91,79 @@ async fn addresses_in_urls_are_judged_at_every_attempt() {
         let url = json!({ "webhook_url": format!("http://{host}:{port}/") });
         ada.post("/subscriptions", url).await.refused(422, "invalid_request");
     }
-    // An agent may register with any address; that it is an inner one shows when it is sent to.
-    let endpoint = json!({ "agent_id": "agent.ada", "endpoint": inside.url() });
-    ada.post("/agents/register", endpoint).await.ok();
-    let made = ada.get("/agents/agent.ada/endpoint").await.ok();
-    let refused = ping(&world, made["id"].as_str().unwrap()).await;
+    // What was written down before the operator closed it is judged again when it is sent to.
+    let outside = Receiver::on("127.0.0.2:0").await;
+    let made = subscribe(&ada, &outside.url(), json!({})).await;
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(ping(&world, id).await["status"], 200);
+    sqlx::query("UPDATE webhook_endpoints SET url = $1 WHERE url = $2")
+        .bind(inside.url())
+        .bind(outside.url())
+        .execute(&world.ctx().pool)
+        .await
+        .unwrap();
+    let refused = ping(&world, id).await;
     assert!(refused["error"].as_str().unwrap().contains("not public (loopback)"), "{refused}");
     assert_eq!(inside.connections(), 0);
     world.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_registers_with_an_address_that_others_may_open() {
+    let world = world("127.0.0.2", Fickle::new(&[&["127.0.0.1"]])).await;
+    let ada = world.agent("agent.ada").await;
+    let register = |endpoint: &str| json!({ "agent_id": "agent.ada", "endpoint": endpoint });
+    for bad in [
+        "javascript:1",
+        "javascript://ada.example/%0aalert(1)",
+        " javascript:1",
+        "java\tscript:1",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "vbscript://x",
+        "ada.example",
+        "//ada.example/",
+        "http://127.0.0.1:8080/",
+        "http://localhost/inbox",
+        "https://[::1]:9000/",
+        "http://2130706433/",
+        "http://169.254.169.254/latest",
+        "http://168.63.129.16/machine",
+        "https://ada:secret@ada.example/",
+        "ws://127.0.0.1:8080/",
+        "mcp://10.0.0.1/",
+    ] {
+        for path in ["/agents/register", "/agents"] {
+            let refused = ada.post(path, register(bad)).await.refused(422, "invalid_request");
+            assert_eq!(refused["errors"][0]["loc"], json!(["body", "endpoint"]), "{bad}");
+        }
+    }
+    ada.get("/agents/agent.ada").await.refused(404, "not_found");
+    for good in [
+        "https://ada.example/inbox",
+        "http://127.0.0.2:1/agent",
+        "wss://ada.example/",
+        "mcp://ada",
+        "HTTPS://ada.example",
+    ] {
+        ada.post("/agents/register", register(good)).await.ok();
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn names_that_are_not_there_and_inner_ones_sound_the_same() {
+    let mut told = Vec::new();
+    for answer in [&["127.0.0.1"][..], &["10.0.0.7"], &["168.63.129.16"], &[], &["unknown"]] {
+        let world = world("127.0.0.2", Fickle::new(&[answer])).await;
+        let ada = world.agent("agent.ada").await;
+        let made = subscribe(&ada, "http://intranet.example:8080/", json!({})).await;
+        let refused = ping(&world, made["id"].as_str().unwrap()).await;
+        assert_eq!(refused["status"], Value::Null);
+        told.push(refused["error"].clone());
+        world.server.stop().await;
+    }
+    assert!(told.iter().all(|why| *why == "its name stands for no public address"), "{told:?}");
 }
 
 #[tokio::test]

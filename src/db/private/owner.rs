@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 
 use super::{PrivateError, file};
@@ -54,6 +54,27 @@ impl Owner {
     }
 }
 
+/// Makes a directory for a socket where everybody may make one, which is where somebody may have been quicker: made at once as
+/// what it is to be, so that nobody gets in between; or one that was made so before, by us. What somebody else owns is never
+/// taken, nor what a link leads to, nor what others were let into.
+pub(super) fn exclusive_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), PrivateError> {
+    let failed = || file(format!("preparing {}", dir.display()));
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => return own_dir(owner, dir),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(failed()(e)),
+    }
+    // Not through a link.
+    let meta = fs::symlink_metadata(dir).map_err(failed())?;
+    let uid = owner.map_or_else(|| rustix::process::geteuid().as_raw(), |owner| owner.uid);
+    // As root it may be from an earlier start that ended before it was handed over.
+    let ours = meta.uid() == uid || meta.uid() == rustix::process::geteuid().as_raw();
+    if meta.is_dir() && ours && meta.mode() & 0o077 == 0 {
+        return own_dir(owner, dir);
+    }
+    Err(PrivateError::Taken(dir.to_path_buf()))
+}
+
 /// Makes a directory that only the owner can enter; without one, only this process's user.
 pub(super) fn own_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), PrivateError> {
     let failed = || file(format!("preparing {}", dir.display()));
@@ -67,4 +88,45 @@ pub(super) fn own_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), PrivateEr
         chown(dir, Some(uid), Some(gid)).map_err(failed())?;
     }
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn mode(dir: &Path) -> u32 {
+        fs::symlink_metadata(dir).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_directory_that_somebody_else_prepared_is_never_taken() {
+        let place = std::env::temp_dir().join(format!("entente-owner-{}", std::process::id()));
+        let _before = fs::remove_dir_all(&place);
+        fs::create_dir(&place).unwrap();
+        let dir = place.join("run");
+        exclusive_dir(None, &dir).unwrap();
+        assert_eq!(mode(&dir), 0o700);
+        exclusive_dir(None, &dir).unwrap();
+        // Others were let in.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(exclusive_dir(None, &dir), Err(PrivateError::Taken(taken)) if taken == dir));
+        assert_eq!(mode(&dir), 0o755, "nothing of it was changed");
+        // A link to a directory of our own, and one to nowhere.
+        for (name, aim) in [("link", dir.as_path()), ("loose", Path::new("/nowhere"))] {
+            let link = place.join(name);
+            symlink(aim, &link).unwrap();
+            assert!(matches!(exclusive_dir(None, &link), Err(PrivateError::Taken(taken)) if taken == link));
+        }
+        // Somebody else's, which only root can make.
+        if rustix::process::geteuid().is_root() {
+            let theirs = place.join("theirs");
+            fs::DirBuilder::new().mode(0o700).create(&theirs).unwrap();
+            chown(&theirs, Some(65_534), Some(65_534)).unwrap();
+            assert!(matches!(exclusive_dir(None, &theirs), Err(PrivateError::Taken(_))));
+            assert_eq!(fs::metadata(&theirs).unwrap().uid(), 65_534);
+        }
+        fs::remove_dir_all(&place).unwrap();
+    }
 }
