@@ -90,12 +90,11 @@ impl Watch {
             counts.each.clear();
         }
         let own = counts.each.entry(counted(address)).or_default().admit(LINES, now)?;
-        match counts.all.admit(ALL_LINES, now) {
-            Some(others) => Some(own + others),
-            None => {
-                counts.all.untold += own;
-                None
-            }
+        if let Some(others) = counts.all.admit(ALL_LINES, now) {
+            Some(own + others)
+        } else {
+            counts.all.untold += own;
+            None
         }
     }
 }

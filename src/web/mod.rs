@@ -47,6 +47,7 @@ fn dressed(status: StatusCode) -> HttpResponseBuilder {
 }
 
 /// As [`dressed`], of a page that keeps to another policy.
+#[must_use]
 pub fn dressed_by(status: StatusCode, policy: &'static str) -> HttpResponseBuilder {
     let mut response = HttpResponse::build(status);
     let named = |name| HeaderName::from_static(name);

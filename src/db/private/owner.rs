@@ -69,7 +69,7 @@ pub(super) fn exclusive_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), Pri
     let uid = owner.map_or_else(|| rustix::process::geteuid().as_raw(), |owner| owner.uid);
     // As root it may be from an earlier start that ended before it was handed over.
     let ours = meta.uid() == uid || meta.uid() == rustix::process::geteuid().as_raw();
-    if meta.is_dir() && ours && meta.mode() & 0o077 == 0 {
+    if meta.is_dir() && ours && meta.mode() & 0o777 == 0o700 {
         return own_dir(owner, dir);
     }
     Err(PrivateError::Taken(dir.to_path_buf()))
