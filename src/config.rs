@@ -31,8 +31,8 @@ use entente_core::federation::Federation;
 use entente_core::signatures::{Signer, parse_seed};
 
 use self::credentials::CredentialConfig;
-use self::names::Judged;
 use self::door::DoorConfig;
+use self::names::Judged;
 use crate::app::VaultSettings;
 use crate::app::jobs::JobSettings;
 use crate::app::moments::MomentSettings;

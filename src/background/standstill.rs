@@ -32,7 +32,10 @@ impl Seen {
     /// The time that was lost by now. The steady clock goes on while a process is stopped, and rests while a machine sleeps; the
     /// other clock goes on then too. When it is only set forward somebody goes without blame once, which harms nobody.
     fn lost_by(&self, steady: Instant, wall: Timestamp) -> Duration {
-        let passed = (wall - self.wall).to_std().unwrap_or_default().max(steady.saturating_duration_since(self.steady));
+        let passed = (wall - self.wall)
+            .to_std()
+            .unwrap_or_default()
+            .max(steady.saturating_duration_since(self.steady));
         if passed > TICK + TOLERANCE { self.lost + passed.saturating_sub(TICK) } else { self.lost }
     }
 }
