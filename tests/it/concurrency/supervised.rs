@@ -27,9 +27,9 @@ impl Clock for Fragile {
         self.clock.now()
     }
 
-    fn set_by(&self, theirs: Timestamp) {
+    fn set_by(&self, theirs: Timestamp, took: Duration) {
         assert!(!self.broken.load(Ordering::Relaxed), "this clock is broken on purpose");
-        self.clock.set_by(theirs);
+        self.clock.set_by(theirs, took);
     }
 }
 

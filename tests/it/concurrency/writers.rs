@@ -111,10 +111,10 @@ impl Deed for Noting {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_waits_keeps_its_own_lane_and_nobody_else() {
-    let (tasks, noted) = (Tasks::new(), Arc::new(Mutex::new(Vec::new())));
+    let metrics = Metrics::new();
+    let (tasks, noted) = (Tasks::new(&metrics), Arc::new(Mutex::new(Vec::new())));
     let (lock, locked) = watch::channel(true);
-    let commits =
-        GroupCommit::start(Noting { locked, noted: Arc::clone(&noted) }, 1, &tasks, &Metrics::new());
+    let commits = GroupCommit::start(Noting { locked, noted: Arc::clone(&noted) }, 1, &tasks, &metrics);
     let commits = Arc::new(commits);
     let mut waiting = Vec::new();
     for n in 100..120 {
