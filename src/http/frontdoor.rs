@@ -37,6 +37,9 @@ const HUNG_UP: u16 = 499;
 /// Bytes of a request id that a client may give.
 const REQUEST_ID_BYTES: usize = 64;
 
+/// How a handler has ended: in time or not, with a panic or without, with an answer or a failure.
+type Caught<B> = Result<std::thread::Result<Result<ServiceResponse<B>, Error>>, Late>;
+
 /// Gives out request ids: a random start, so that ids of several servers and runs differ, and a count.
 #[derive(Debug)]
 pub struct RequestIds(AtomicU64);
@@ -119,7 +122,7 @@ fn unheard<B>(
     doors: Option<web::Data<Doors>>,
     id: String,
     began: Instant,
-) -> impl FnOnce(Result<std::thread::Result<Result<ServiceResponse<B>, Error>>, Late>) + Unpin {
+) -> impl FnOnce(Caught<B>) + Unpin {
     move |done| {
         if let (Some(doors), Ok(Ok(Ok(response)))) = (doors, done) {
             account(&doors, response.request(), HUNG_UP, &id, began, None);
