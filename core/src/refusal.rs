@@ -176,7 +176,7 @@ codes! {
     InvalidMoment = "invalid_moment";
     /// The principal refused a question of this agent, and its objection is not answered yet (binding moment §6.2).
     DeliberationRequired = "deliberation_required";
-    /// The principal refused this very question (binding moment §6.2).
+    /// The principal refused this very question (binding moment §6.2), or it waits for an answer already.
     SameQuestion = "same_question";
     /// The digest is not that of the question: read it again, it is not the one that was shown.
     DigestMismatch = "digest_mismatch";

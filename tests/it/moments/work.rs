@@ -251,6 +251,7 @@ async fn how_well_agents_ask_is_seen_by_those_they_ask() {
     let ben = world.human("human.ben").await;
     for n in 0..12 {
         let mut asked = question("human.ada");
+        asked["binding_moment"]["question"]["stem"] = json!(format!("When should release 1.{n} ship?"));
         if n < 4 {
             asked["binding_moment"]["meta"]["calibration_note"] = json!("I was too sure before.");
         }
