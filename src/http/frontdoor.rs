@@ -118,11 +118,7 @@ pub async fn pass(
 }
 
 /// Counts and logs a request whose client has hung up before it was answered.
-fn unheard<B>(
-    doors: Option<web::Data<Doors>>,
-    id: String,
-    began: Instant,
-) -> impl FnOnce(Caught<B>) + Unpin {
+fn unheard<B>(doors: Option<web::Data<Doors>>, id: String, began: Instant) -> impl FnOnce(Caught<B>) + Unpin {
     move |done| {
         if let (Some(doors), Ok(Ok(Ok(response)))) = (doors, done) {
             account(&doors, response.request(), HUNG_UP, &id, began, None);

@@ -43,7 +43,8 @@ async fn drive(ctx: Ctx, sweep: Sweep, turns: Arc<Semaphore>, stopping: Cancella
     while tick(&mut ticks, &stopping).await.is_some() {
         if sweep.is_long() {
             // One that is given up in the middle has done nothing, and is done by whoever sweeps next.
-            let _given_up = stopping.run_until_cancelled(Box::pin(work_off(&ctx, sweep, &turns, &stopping))).await;
+            let _given_up =
+                stopping.run_until_cancelled(Box::pin(work_off(&ctx, sweep, &turns, &stopping))).await;
         } else {
             Box::pin(work_off(&ctx, sweep, &turns, &stopping)).await;
         }
