@@ -43,8 +43,9 @@ impl Demo {
         // A story of its own never touches the database that somebody works with.
         config.database_url = None;
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
-        // A slow statement or a late connection says that the machine is busy, and has no place in a transcript.
-        "warn,sqlx=error".clone_into(&mut config.log);
+        // A slow statement or a late connection says that the machine is busy, and has no place in a transcript; nor have the keys
+        // that are refused on purpose.
+        "warn,sqlx=error,entente::telemetry::refused=off".clone_into(&mut config.log);
         telemetry::init(&config);
         let temporary = self.data_dir.is_none();
         let dir = self

@@ -79,6 +79,7 @@ async fn it_opens_the_intent_that_is_asked_for_and_no_other() {
     agent.put(&format!("/intents/{hidden}/acl"), json!({ "default_policy": "closed" })).await.ok();
     let question = crate::moments::ask(&agent, json!({ "intent_id": first })).await;
     for n in 0..45 {
+        world.clock.advance(1);
         intent(&agent, &format!("matter {n}")).await;
     }
     let heading =
