@@ -54,8 +54,11 @@ pub fn keep_alive(stream: &TcpStream) {
 
 /// Bytes that the system takes of what could not be sent yet: else it would hold megabytes of each answer that nobody reads, and
 /// nobody would know. What is on its way is not bounded by it.
+///
+/// It is also how far the reader of a stream may be behind when the server stops: a stream that cannot be written to its end holds up
+/// the stop until `ENTENTE_DRAIN_SECONDS` are over. So it is seconds' worth of a busy stream, and a quarter of a large page.
 #[cfg(target_os = "linux")]
-const UNSENT_BYTES: u32 = 128 * 1024;
+const UNSENT_BYTES: u32 = 1024 * 1024;
 
 /// Has the system end a connection on which the other end takes nothing of what is written for so long, however it pretends to
 /// be there, and hold little of it meanwhile. Elsewhere than on Linux only who is gone is found out.
