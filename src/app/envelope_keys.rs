@@ -131,7 +131,7 @@ impl Ring {
 /// Verifies an envelope's signature by the key of its sender that the signature names.
 ///
 /// # Errors
-/// [`Code::BadSignature`], whatever is wrong with the key; what the law says of what cannot be bound.
+/// [`entente_core::refusal::Code::BadSignature`], whatever is wrong with the key; what the law says of what cannot be bound.
 pub async fn verify(ctx: &Ctx, envelope: &Envelope, sig: &Sig) -> Outcome<()> {
     if let Some(known) = ctx.envelope_keys.recall(&envelope.sender, &sig.kid) {
         return Ok(law::verify(Some(&known), envelope, sig, ctx.now())?);
