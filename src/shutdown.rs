@@ -285,7 +285,12 @@ mod tests {
                 }
             }
         });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let healed = async {
+            while begun.load(Ordering::Relaxed) < 3 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), healed).await.expect("it begins a third time");
         assert_eq!((begun.load(Ordering::Relaxed), counted(&metrics, "healing")), (3, 2));
         assert!(tasks.failed().now_or_never().is_none());
 
