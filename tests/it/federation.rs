@@ -75,9 +75,15 @@ pub struct Two {
 
 impl Two {
     pub async fn start() -> Self {
+        Self::with(Vec::new()).await
+    }
+
+    /// As [`Self::start`], with more settings for `b`.
+    pub async fn with(more: Vec<(&'static str, &'static str)>) -> Self {
         let ports = (free_port(), free_port());
-        let setups =
+        let mut setups =
             (setup(ports.0, 1, &json!([peer(ports.1, 2)])), setup(ports.1, 2, &json!([peer(ports.0, 1)])));
+        setups.1.settings.extend(more);
         let (a, b) = (World::with(setups.0.clone()).await, World::with(setups.1.clone()).await);
         let (ada, bob) = (a.agent("agent.ada").await, b.agent("agent.public.bob").await);
         bob.post(

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use sqlx::{ConnectOptions as _, Executor as _};
+
 use crate::envelopes::{letter, mail, two, with};
-use crate::harness::{Sse, Value, json};
+use crate::harness::{Cluster, Sse, Value, json};
 
 #[tokio::test]
 async fn a_mailbox_is_read_with_a_cursor_and_taken_out() {
@@ -89,6 +91,31 @@ async fn the_most_pressing_is_picked_first_and_nothing_starves() {
     assert_eq!(pick(1, 60).await, ["envelope-patient"]);
     bob.post("/aee/mailboxes/agent.bob/pick", json!({ "max": 1000 })).await.refused(422, "invalid_request");
     world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_hangs_up_while_it_picks_holds_nothing() {
+    let (world, ada, bob) = two().await;
+    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    let pick = "/aee/mailboxes/agent.bob/pick";
+    // The mailbox cannot be looked at for a while, and whoever picks dies meanwhile.
+    let mut beside = Cluster::get().options(&world.database).connect().await.unwrap();
+    beside.execute("BEGIN; LOCK TABLE aee_items IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let dying = bob.clone();
+    let dying = tokio::spawn(async move { dying.post(pick, json!({ "max": 5, "hold_sec": 3_600 })).await });
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    dying.abort();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    beside.execute("ROLLBACK").await.unwrap();
+    // Nobody's time passes here: what is held for an hour would be.
+    for _ in 0..100 {
+        let got = bob.post(pick, json!({ "max": 5, "hold_sec": 0 })).await.ok();
+        if got[0]["envelope"]["id"] == "envelope-1" {
+            return world.end().await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("what was picked by somebody who hung up did not come back");
 }
 
 #[tokio::test(flavor = "multi_thread")]

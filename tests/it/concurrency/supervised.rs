@@ -88,3 +88,15 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
     assert!(counted, "{metrics}");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_go_on_says_so_to_whoever_runs_it() {
+    let clock = Arc::new(Fragile::default());
+    let server = server(Arc::clone(&clock)).await;
+    clock.broken.store(true, Ordering::Relaxed);
+    // Some 20 seconds of new beginnings; then the process ends with a failure (`cli/run.rs`).
+    let culprit = timeout(Duration::from_secs(90), server.failed()).await.expect("nobody noticed");
+    assert!(!culprit.is_empty());
+    clock.broken.store(false, Ordering::Relaxed);
+    server.stop().await;
+}

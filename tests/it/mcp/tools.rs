@@ -1,6 +1,9 @@
 //! The tools, one by one: what they do, what they refuse, and that what they answer is what they say they answer.
 
+use std::time::Duration;
+
 use jsonschema::Validator;
+use tokio::time::sleep;
 
 use super::{ERAS, Era, Mcp};
 use crate::envelopes::letter;
@@ -265,5 +268,26 @@ async fn mail_is_sent_and_taken_out() {
     let empty = fits(&b, "read_mailbox", json!({})).await;
     assert_eq!(empty["items"], json!([]));
     b.refused("read_mailbox", json!({ "entity": "agent.ada" }), "not_found").await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_is_not_taken_out_for_a_host_that_hung_up() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    for era in ERAS {
+        let (id, b) = (format!("envelope-{era:?}"), Mcp::new(&bob, era));
+        let gone = b.clone();
+        let gone =
+            tokio::spawn(async move { gone.call("read_mailbox", json!({ "wait_s": 20, "ack": true })).await });
+        sleep(Duration::from_millis(400)).await;
+        gone.abort();
+        sleep(Duration::from_millis(400)).await;
+        ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
+        // Long enough that whoever waited would have been woken.
+        sleep(Duration::from_millis(400)).await;
+        let page = fits(&b, "read_mailbox", json!({ "ack": true })).await;
+        assert_eq!(page["items"][0]["envelope"]["id"], json!(id), "{page}");
+    }
     world.end().await;
 }
