@@ -26,6 +26,11 @@ FLAKY_LIMIT = 2
 # Failing tests that are run again: more of them are no accident, and would take the run past its time.
 AGAIN_LIMIT = 10
 SLOWEST = 10
+# Tests of one program at once: they wait for one another's servers more than they compute.
+THREADS = 2 * (os.cpu_count() or 1)
+# Where servers under test keep their files if there is room: on a disk most of the time would go into making them.
+MEMORY = Path("/dev/shm")
+ROOM = 2 << 30
 # Lines of a failure's log that the summary repeats.
 LOG_LINES = 60
 
@@ -62,7 +67,7 @@ class Run:
                 self.broken.append(failure.name)
                 continue
             print(f"\n=== again, alone: {failure.name}", flush=True)
-            passed = subprocess.run(failure.alone, cwd=failure.cwd, check=False).returncode == 0
+            passed = subprocess.run(failure.alone, cwd=failure.cwd, check=False, env=os.environ | scratch()).returncode == 0
             if passed:
                 self.flaky.append(failure)
             else:
@@ -87,6 +92,14 @@ class Run:
         return not self.broken and len(self.flaky) <= FLAKY_LIMIT
 
 
+def scratch():
+    """The directory for temporary files, as a variable of the environment (`tests/it/harness/scratch.rs` does the same)."""
+    if "TMPDIR" in os.environ or not MEMORY.is_dir():
+        return {}
+    there = os.statvfs(MEMORY)
+    return {"TMPDIR": str(MEMORY)} if there.f_bavail * there.f_frsize >= ROOM else {}
+
+
 def command(*words, cwd=ROOT, **environment):
     """Runs a command that names no tests; its failure is the step's."""
     subprocess.run(words, cwd=cwd, check=True, env=os.environ | environment)
@@ -94,7 +107,7 @@ def command(*words, cwd=ROOT, **environment):
 
 def lines_of(words, cwd=ROOT, **environment):
     """Runs a command, passing its output on; all of it, and the exit status."""
-    child = subprocess.Popen(words, cwd=cwd, env=os.environ | environment, stdout=subprocess.PIPE, text=True, errors="replace")
+    child = subprocess.Popen(words, cwd=cwd, env=os.environ | scratch() | environment, stdout=subprocess.PIPE, text=True, errors="replace")
     said = []
     for line in child.stdout:
         print(line, end="", flush=True)
@@ -104,11 +117,6 @@ def lines_of(words, cwd=ROOT, **environment):
 
 def lint(_run):
     command("make", "lint")
-    return []
-
-
-def sql(_run):
-    command("make", "sqlx-check")
     return []
 
 
@@ -141,7 +149,9 @@ def program(run, path, package):
     print(f"\n--- {kind}", flush=True)
     # The times of tests are unstable output of the standard test runner; this way the pinned compiler's prints them.
     timed = {"RUSTC_BOOTSTRAP": "1", "CARGO_MANIFEST_DIR": str(package)}
-    said, status = lines_of([path, "-Z", "unstable-options", "--report-time"], cwd=package, **timed)
+    said, status = lines_of(
+        [path, "-Z", "unstable-options", "--report-time", f"--test-threads={THREADS}"], cwd=package, **timed
+    )
     failures = []
     for name, verdict, seconds in FINISHED.findall(said):
         run.tests.append((float(seconds), f"{kind} {name}"))
@@ -167,7 +177,8 @@ def clients(run):
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        _, status = lines_of([PYTHON, "-m", "pytest", "-q", "tests/clients", f"--junitxml={report}"])
+        abreast = ["-n", str(os.cpu_count() or 1), "--dist=loadfile"]
+        _, status = lines_of([PYTHON, "-m", "pytest", "-q", *abreast, "tests/clients", f"--junitxml={report}"])
         if not report.exists():
             raise subprocess.CalledProcessError(status, "pytest")
         for case, name, seconds, log in cases(report):
@@ -203,7 +214,7 @@ def web(run):
     return failures
 
 
-STEPS = {"lint": lint, "sql": sql, "build": build, "rust": rust, "clients": clients, "web": web}
+STEPS = {"lint": lint, "build": build, "rust": rust, "clients": clients, "web": web}
 
 
 def main():

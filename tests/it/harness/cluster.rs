@@ -15,6 +15,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio_util::sync::CancellationToken;
 
+use super::scratch;
+
 const TEMPLATE: &str = "template_of_tests";
 
 /// The run's PostgreSQL.
@@ -71,7 +73,7 @@ impl Cluster {
     }
 
     async fn start() -> Self {
-        let dir = std::env::temp_dir().join(format!("entente-tests-{}", std::process::id()));
+        let dir = scratch().join(format!("entente-tests-{}", std::process::id()));
         // What tests write need not survive a power cut; the crash tests have a cluster of their own. Each test's database is a copy
         // of the template: compressing that copy for the write-ahead log took more time than anything else in a test.
         let settings = [

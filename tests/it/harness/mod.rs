@@ -9,6 +9,7 @@ mod hooks;
 pub mod process;
 mod proxy;
 mod receiver;
+mod scratch;
 pub mod socket;
 mod stream;
 pub mod terminal;
@@ -36,6 +37,7 @@ pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
 pub use proxy::Proxy;
 pub use receiver::{Act, Got, Receiver};
+pub use scratch::scratch;
 pub use serde_json::{Value, json};
 pub use stream::{Event, Sse};
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Client;
 use super::cluster::watch;
+use super::{Client, scratch};
 
 /// How long a server may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ static PLACES: AtomicU32 = AtomicU32::new(0);
 impl Place {
     pub fn new(name: &str) -> Self {
         let count = PLACES.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("entente-{name}-{}-{count}", std::process::id()));
+        let dir = scratch().join(format!("entente-{name}-{}-{count}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         watch(&dir);
         Self(dir.canonicalize().unwrap())
