@@ -236,6 +236,24 @@ async fn what_is_given_up_there_has_failed_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_comes_from_a_peer_is_closed_where_the_operator_has_new_intents_closed() {
+    let two = Two::with(vec![("ENTENTE_DEFAULT_ACCESS", "closed")]).await;
+    let sent = two.dispatch(&two.intent().await, json!({ "agent_id": "agent.public.bob" })).await;
+    two.carry().await;
+    let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
+    let copy = two.ada.get(&path).await.ok()["remote_intent_id"].clone();
+    let copy = format!("/intents/{}", copy.as_str().unwrap());
+    // Whoever was asked to work on it does; nobody else reads it, and its end still goes back.
+    two.b.agent("agent.eve").await.get(&copy).await.refused(403, "access_closed");
+    two.bob.get(&copy).await.ok();
+    let completed = json!({ "status": "completed" });
+    two.bob.seen(&json!(1)).post(&format!("{copy}/status"), completed).await.ok();
+    two.carry().await;
+    assert_eq!(two.ada.get(&path).await.ok()["state"], "completed");
+    two.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_peer_may_say_no() {
     let two = Two::start().await;
     let intent = two.intent().await;
