@@ -263,7 +263,7 @@ async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<E
 }
 
 /// Closes an intent that is just made, where the operator has all new ones closed (`ENTENTE_DEFAULT_ACCESS`): its creator has all
-/// of it, and those who are assigned with it may work on it.
+/// of it, and those who are assigned with it have `level`.
 ///
 /// # Errors
 /// The database; somebody assigned is no name.
@@ -273,6 +273,7 @@ pub(crate) async fn of_new(
     line: &mut Line,
     by: &str,
     assigned: &[&str],
+    level: Level,
 ) -> Outcome<()> {
     let policy = ctx.settings.default_access;
     if policy == Policy::Open {
@@ -289,7 +290,7 @@ pub(crate) async fn of_new(
         let ask = EntryAsk {
             principal_id: (*agent).to_owned(),
             principal_type: None,
-            permission: Some(Level::Write),
+            permission: Some(level),
             expires_at: None,
             reason: None,
         };

@@ -78,7 +78,7 @@ pub(crate) async fn make(
         payload["lineage"] = lineage;
     }
     line.record(ctx, Draft::of(Kind::IntentCreated, created_by, payload));
-    access::of_new(conn, ctx, line, created_by, assigned).await?;
+    access::of_new(conn, ctx, line, created_by, assigned, Level::Write).await?;
     Ok(intent)
 }
 

@@ -2,6 +2,7 @@
 //! peer, by its DID; the same delivery is taken once, and answered alike as often as it comes.
 
 use chrono::TimeDelta;
+use entente_core::access::Level;
 use entente_core::clock::rfc3339;
 use entente_core::events::{Draft, Kind};
 use entente_core::federation::deliveries::{self as law, Delivery};
@@ -149,7 +150,8 @@ async fn take(
     intents::insert(conn, &intent).await?;
     line.record(ctx, traced(Draft::of(Kind::IntentCreated, &peer.did, created_payload(&intent)), delivery));
     let assigned: Vec<&str> = delivery.agent_id.as_deref().into_iter().collect();
-    access::of_new(conn, ctx, &mut line, &peer.did, &assigned).await?;
+    // Its creator is not here: whoever is asked to work on it brings it to its end, too.
+    access::of_new(conn, ctx, &mut line, &peer.did, &assigned, Level::Admin).await?;
     let payload = json!({
         "dispatch_id": delivery.dispatch_id, "peer": peer.did, "source_server": peer.url,
         "remote_intent_id": delivery.intent_id, "agent_id": delivery.agent_id,
