@@ -40,7 +40,6 @@ use crate::environment::{self, OsChance, SharedClock};
 use crate::feed::Feed;
 use crate::http::frontdoor::RequestIds;
 use crate::http::hooks;
-use crate::http::openapi::Document;
 
 use crate::db::{self, migrate::SchemaError};
 use crate::http::{Checkup, Connections, Doors, Pace};
@@ -335,7 +334,6 @@ fn share(config: &Config, ctx: Ctx, ((sends, works, post), tools): (Writers, Des
         connections: Arc::default(),
         held: Semaphore::new(HELD),
         logins: Logins::default(),
-        document: Arc::new(Document::collect()),
         site: config.site.clone(),
     }
 }

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use entente_core::refusal::{Code, Refusal};
 use entente_core::sessions::FRAME_BYTES;
 use entente_core::sessions::dialects::Dialect;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::session::converse;
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::http::Doors;
 use crate::http::error::Problem;
+use crate::http::routes::Routes;
 
 /// The routes of this file.
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(socket);
 }
 

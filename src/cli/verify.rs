@@ -92,6 +92,6 @@ impl Verify {
 
 /// Prints the OpenAPI document.
 pub(super) fn openapi() -> Done {
-    io::stdout().lock().write_all(Document::collect().json.as_bytes())?;
+    io::stdout().lock().write_all(Document::get().json.as_bytes())?;
     Ok(())
 }

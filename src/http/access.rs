@@ -6,7 +6,6 @@ use entente_core::ids::{EntryId, IntentId};
 use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, id};
 use super::caller::Asker;
@@ -14,8 +13,9 @@ use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, ok};
 use crate::app::access;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(get).service(replace).service(grant).service(revoke);
 }
 

@@ -7,7 +7,6 @@ use entente_core::ids::{AccessRequestId, IntentId};
 use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, id};
 use super::caller::Asker;
@@ -15,8 +14,9 @@ use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, ok};
 use crate::app::access_requests::{self, Judgement};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(request_access).service(list).service(approve).service(deny);
 }
 

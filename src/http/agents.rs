@@ -9,7 +9,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query};
 use super::caller::Asker;
@@ -17,8 +16,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, created, listed, ok};
 use crate::app::{agents, departures, heartbeats};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(register)
         .service(register_rfc)

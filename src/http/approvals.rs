@@ -4,7 +4,6 @@ use actix_web::{get, post, web};
 use entente_core::envelopes::approvals::Decision;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -14,11 +13,12 @@ use super::wire::WireTime;
 use super::{Doors, listed, ok};
 use crate::app::Outcome;
 use crate::app::approvals::{self, Waiting};
+use crate::http::routes::Routes;
 
 /// Tasks of a page, when nothing is said and at the most.
 const PAGE: (u32, u32) = (20, 100);
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(decide);
 }
 

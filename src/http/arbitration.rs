@@ -9,7 +9,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -17,11 +16,12 @@ use super::error::{Problem, Reply};
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::arbitration;
+use crate::http::routes::Routes;
 
 /// The kind of a decision when nothing is said.
 const DEFAULT_TYPE: &str = "arbitration";
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(arbitrate).service(requests).service(decide).service(decisions);
 }
 

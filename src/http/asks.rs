@@ -10,7 +10,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, id};
 use super::caller::Asker;
@@ -22,8 +21,9 @@ use crate::app::asks::{self, AskEnd, Want};
 use crate::app::proofs;
 use crate::app::sends::Command;
 use crate::app::visits::home;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(ask);
 }
 

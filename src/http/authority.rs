@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Body;
 use super::caller::Asker;
@@ -22,8 +21,9 @@ use super::error::Reply;
 use super::jobs::job_id;
 use super::{Doors, created, ok};
 use crate::app::jobs::{self, OperationAsk};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(authorize).service(delegate).service(settle).service(let_go);
 }
 

@@ -5,7 +5,6 @@ use entente_core::bridges::Bridge;
 use entente_core::keys::Dialect;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Body;
 use super::caller::Asker;
@@ -13,8 +12,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::bridges::{self, Kept};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(set).service(remove);
 }
 

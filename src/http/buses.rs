@@ -4,7 +4,6 @@ use actix_web::{HttpResponse, delete, get, put, web};
 use entente_core::keys::Dialect;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Query;
 use super::caller::Asker;
@@ -12,8 +11,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::buses::{self, Listening};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(subscribe).service(unsubscribe).service(list);
 }
 

@@ -8,7 +8,6 @@ use entente_core::limits::PAGE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -16,8 +15,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, created, listed, ok};
 use crate::app::channels;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get).service(change).service(delete);
 }
 

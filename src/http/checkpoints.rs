@@ -13,7 +13,6 @@ use entente_core::merkle::Side;
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -21,8 +20,9 @@ use super::error::{Problem, Reply};
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, listed, ok};
 use crate::app::checkpoints::{self, AnchorAsk, Filter};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(list)
         .service(get)

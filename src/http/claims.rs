@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, id};
 use super::caller::Asker;
@@ -24,8 +23,9 @@ use super::jobs::job_id;
 use super::presence::Presence;
 use super::{Doors, ok};
 use crate::app::jobs::{self, ClaimAsk, Claimed};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(claim).service(release);
 }
 

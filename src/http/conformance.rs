@@ -6,19 +6,19 @@ use entente_core::envelopes::VERSION;
 use entente_core::keys::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::caller::Asker;
 use super::error::Reply;
 use super::ok;
 use crate::app::answers::EXTENSIONS;
+use crate::http::routes::Routes;
 
 const CLAIMS: &str = include_str!("../../CONFORMANCE.md");
 
 /// How the section begins.
 const HEADING: &str = "## AEE 1";
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(conformance);
 }
 

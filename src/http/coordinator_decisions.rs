@@ -9,7 +9,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id, intent_of};
 use super::caller::Asker;
@@ -17,8 +16,9 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::coordinators::{self, RecordAsk};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(decide).service(decisions).service(decisions_on);
 }
 

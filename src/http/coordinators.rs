@@ -12,7 +12,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id, if_match_of, intent_of, one};
 use super::caller::Asker;
@@ -20,8 +19,9 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, ok};
 use crate::app::coordinators;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(appoint).service(beat).service(get).service(change).service(list);
 }
 

@@ -8,7 +8,6 @@ use entente_core::jobs::wire::Credential;
 use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -18,11 +17,12 @@ use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::credentials::{self, Filter, Listed};
 use crate::app::jobs;
+use crate::http::routes::Routes;
 
 /// Credentials on a page when nothing is said.
 const USUAL_PAGE: u32 = 100;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(retry).service(rotate);
 }
 

@@ -10,7 +10,6 @@ use entente_core::limits::WAIT_SECONDS;
 use entente_core::webhooks::DeliveryStatus;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -20,11 +19,12 @@ use super::{Doors, json, listed};
 use crate::app::deadlines::extend;
 use crate::app::deliveries::{self, Attempt, Delivery, Filter};
 use crate::app::replays;
+use crate::http::routes::Routes;
 
 /// Deliveries on a page when nothing is said.
 const USUAL_PAGE: u32 = 100;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(ping).service(replay);
 }
 

@@ -8,11 +8,11 @@ use entente_core::limits;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::error::Reply;
 use super::openapi::Document;
 use super::{Doors, ok};
+use crate::http::routes::Routes;
 
 /// What the documents call the protocol.
 const PROTOCOL: &str = "OpenIntent Coordination Protocol";
@@ -21,12 +21,12 @@ const PROTOCOL: &str = "OpenIntent Coordination Protocol";
 const PROTOCOL_VERSION: &str = "0.1";
 
 /// The routes under `/api/v1`.
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(server_config);
 }
 
 /// The routes at the root, where such documents are looked for.
-pub fn root(config: &mut ServiceConfig<'_>) {
+pub fn root(config: &mut Routes<'_>) {
     config.service(discover).service(compatibility);
 }
 
@@ -131,19 +131,18 @@ const PARTS: &[Part] = &[
 
 /// What this server serves: what has a route, and federation only where it is set up, because its routes refuse without.
 #[derive(Clone, Copy)]
-struct Served<'a> {
-    document: &'a Document,
+struct Served {
     federation: bool,
 }
 
-impl<'a> Served<'a> {
-    fn by(doors: &'a Doors) -> Self {
-        Self { document: &doors.document, federation: doors.ctx.settings.federation.is_some() }
+impl Served {
+    fn by(doors: &Doors) -> Self {
+        Self { federation: doors.ctx.settings.federation.is_some() }
     }
 
     fn has(self, route: &str) -> bool {
         (self.federation || !route.starts_with("/federation/"))
-            && self.document.serves(&format!("/api/v1{route}"))
+            && Document::get().serves(&format!("/api/v1{route}"))
     }
 }
 
@@ -170,12 +169,12 @@ enum Compliance {
 }
 
 impl Part {
-    fn there<'a>(&'a self, served: Served<'a>) -> impl Iterator<Item = &'static str> + 'a {
+    fn there<'a>(&'a self, served: Served) -> impl Iterator<Item = &'static str> + 'a {
         self.features.iter().filter(move |(_, route)| served.has(route)).map(|(word, _)| *word)
     }
 
     /// `None` when nothing of it is there.
-    fn compliance(&self, served: Served<'_>) -> Option<Compliance> {
+    fn compliance(&self, served: Served) -> Option<Compliance> {
         match self.there(served).count() {
             0 => None,
             all if all == self.features.len() && self.gaps.is_empty() => Some(Compliance::Full),
@@ -184,7 +183,7 @@ impl Part {
     }
 
     /// What is missing of it, in words.
-    fn missing(&self, served: Served<'_>) -> Option<String> {
+    fn missing(&self, served: Served) -> Option<String> {
         let absent = self.features.iter().filter(|(_, route)| !served.has(route)).map(|(word, _)| *word);
         let gaps = absent.chain((!self.gaps.is_empty()).then_some(self.gaps)).collect::<Vec<_>>();
         (!gaps.is_empty()).then(|| gaps.join(", "))
@@ -192,7 +191,7 @@ impl Part {
 }
 
 /// The features, and whether they are there.
-fn features(served: Served<'_>) -> BTreeMap<String, bool> {
+fn features(served: Served) -> BTreeMap<String, bool> {
     let each = PARTS.iter().flat_map(|part| part.features.iter());
     each.map(|(word, route)| (camel(word), served.has(route))).collect()
 }

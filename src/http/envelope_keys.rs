@@ -9,7 +9,6 @@ use entente_core::keys::Dialect;
 use entente_core::refusal::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
 use super::caller::Asker;
@@ -18,8 +17,9 @@ use super::transport::require_private;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, ok};
 use crate::app::envelope_keys;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(register).service(revoke);
 }
 

@@ -8,7 +8,6 @@ use entente_core::refusal::Refusal;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Query, Raw};
 use super::caller::Asker;
@@ -16,11 +15,12 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::WireTime;
 use super::{Doors, json, ok};
 use crate::app::envelope_logs;
+use crate::http::routes::Routes;
 
 /// Lines of a page when nothing is said.
 const STEP: u32 = 100;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(keep).service(list);
 }
 

@@ -10,7 +10,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Raw, id};
 use super::caller::Asker;
@@ -20,8 +19,9 @@ use super::wire::WireTime;
 use super::{Doors, json, ok};
 use crate::app::envelopes::{self, Accepted, BATCH, Kept};
 use crate::app::{AppError, Outcome};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(send).service(send_batch).service(get_one);
 }
 

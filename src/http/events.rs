@@ -12,7 +12,6 @@ use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -21,8 +20,9 @@ use super::wire::{WireTime, event_type};
 use super::{Doors, ok, paged};
 use crate::app::chains::{self, Verification};
 use crate::app::events::{self, Filter};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(append).service(list).service(verify);
 }
 

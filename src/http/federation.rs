@@ -13,7 +13,6 @@ use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -21,10 +20,11 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::federation::{self, Dispatch, Exported};
+use crate::http::routes::Routes;
 
 pub use self::documents::well_known;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(status).service(agents).service(dispatch).service(get);
     peers::routes(config);
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, id, if_match};
 use super::caller::Asker;
@@ -15,8 +14,9 @@ use super::error::{Problem, Reply};
 use super::intents::{IntentBody, shown};
 use super::{Doors, ok};
 use crate::app::governance;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(set).service(get).service(remove);
 }
 

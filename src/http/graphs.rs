@@ -11,7 +11,6 @@ use entente_core::limits::WHOLE_INTENTS;
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::drawing::GraphBody;
 use super::body::{Body, Query, id, if_match};
@@ -21,8 +20,9 @@ use super::intents::{CreateBody, IntentBody, shown};
 use super::{Doors, ok};
 use crate::app::graphs::{self, Cut, Page, Relation};
 use crate::app::intents;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(create_child)
         .service(children)

@@ -9,14 +9,14 @@ use futures_util::join;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::error::Reply;
 use super::{Doors, json};
 use crate::app::deadlines::within;
 use crate::app::nodes;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(alive).service(ready).service(simple).service(metrics);
 }
 

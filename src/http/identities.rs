@@ -8,7 +8,6 @@ use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody};
 use super::caller::Asker;
@@ -16,8 +15,9 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, ok};
 use crate::app::identities;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(complete).service(get).service(verify).service(rotate).service(revoke);
 }
 

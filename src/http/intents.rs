@@ -17,7 +17,6 @@ use entente_core::suspensions::question_in;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::Doors;
 use super::body::{Body, Query, id, if_match};
@@ -25,8 +24,9 @@ use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::wire::WireTime;
 use crate::app::{exports, intents, suspensions};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(create)
         .service(list)

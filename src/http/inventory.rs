@@ -4,15 +4,15 @@ use actix_web::{get, put, web};
 use entente_core::jobs::OnLost;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::OptionalBody;
 use super::caller::Asker;
 use super::error::Reply;
 use super::{Doors, ok};
 use crate::app::inventory::{self, Known, VersionAsk};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list);
 }
 

@@ -9,7 +9,6 @@ use entente_core::limits::INVOCATION_PAGE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Query, Raw, id, parse};
 use super::caller::Asker;
@@ -17,11 +16,12 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::WireTime;
 use super::{Doors, listed, ok};
 use crate::app::invocations::{self, Ask, Page};
+use crate::http::routes::Routes;
 
 /// Uses on a page when nothing is said, as the SDK asks for.
 const USUAL_PAGE: u32 = 50;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(invoke).service(report).service(list);
 }
 

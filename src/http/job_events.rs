@@ -10,7 +10,6 @@ use entente_core::limits::{PAGE, PAGE_BYTES, SMALL_PAGE_BYTES};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Query;
 use super::caller::Asker;
@@ -21,11 +20,12 @@ use super::{Doors, ok};
 use crate::app::jobs::{self, Spot, Stored};
 use crate::app::{AppError, Caller};
 use crate::feed::Touch;
+use crate::http::routes::Routes;
 
 /// Events of a page when nothing is said, and read at once for a stream.
 const STEP: u32 = 100;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(events);
 }
 

@@ -17,15 +17,15 @@ use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query};
 use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::{Doors, created, json, ok};
 use crate::app::jobs::{self, Canceller, Description, Filter, Origin, Stored};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(submit)
         .service(list)

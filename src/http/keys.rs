@@ -8,7 +8,6 @@ use entente_core::limits::{DURATION_SECONDS, PAGE};
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
@@ -16,8 +15,9 @@ use super::error::Reply;
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, listed, ok};
 use crate::app::keys::{self, NewKey, ROTATION_OVERLAP_SECONDS};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(rotate).service(revoke);
 }
 

@@ -7,7 +7,6 @@ use entente_core::keys::Dialect;
 use entente_core::leases::{DEFAULT_SECONDS, Lease, LeaseAsk, LeaseStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
@@ -15,8 +14,9 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::leases;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(acquire).service(list).service(renew).service(release);
 }
 

@@ -9,7 +9,6 @@ use entente_core::limits::{PAGE, WAIT_SECONDS};
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query};
 use super::caller::Asker;
@@ -22,11 +21,12 @@ use super::{Doors, ok};
 use crate::app::mailboxes::{self, Ack, HOLD_SECONDS, Letter, Mailbox};
 use crate::app::{AppError, Caller, Outcome};
 use crate::feed::Touch;
+use crate::http::routes::Routes;
 
 /// Envelopes of a page when nothing is said, and read at once for a stream.
 const STEP: u32 = 100;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(read).service(open).service(ack).service(pick).service(follow);
 }
 

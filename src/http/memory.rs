@@ -8,7 +8,6 @@ use entente_core::ids::{IntentId, MemoryId};
 use entente_core::limits::{MEMORY_QUERY_BYTES, MEMORY_TAGS};
 use entente_core::memory::{MemoryEntry, MemoryType};
 use serde::Serialize;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::bodies::{AskBody, ChangeBody, ChangeShown, DeletedBody, EntryBody, MadeBody, VersionBody};
 use super::body::{Body, Query, id, if_match_maybe, if_match_of};
@@ -16,8 +15,9 @@ use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::{Doors, listed, ok};
 use crate::app::memory::{self, Filter, Page};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(get).service(change).service(remove).service(versions);
     config.service(list).service(changes).service(of_intent);
 }

@@ -16,7 +16,6 @@ use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -28,8 +27,9 @@ use crate::app::messages::{self, Filter, Page};
 use crate::app::proofs;
 use crate::app::sends::Command;
 use crate::app::visits::home;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(send).service(send_by_name).service(list).service(get).service(respond).service(mark_read);
 }
 

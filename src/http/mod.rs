@@ -67,6 +67,7 @@ pub(crate) mod presence;
 mod principals;
 pub(crate) mod reports;
 mod retry_policies;
+pub(crate) mod routes;
 mod rules;
 mod schemas;
 mod streams;
@@ -95,12 +96,11 @@ use entente_core::limits::PAGE_BYTES;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use utoipa_actix_web::service_config::ServiceConfig;
-use utoipa_actix_web::{AppExt as _, scope};
 
 pub(crate) use self::caller::{address, admit, begin, doors};
 pub use self::connections::{Connection, Connections};
 pub use self::health::Checkup;
+use self::routes::Routes;
 pub use self::streams::Pace;
 use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
@@ -170,14 +170,19 @@ pub struct Doors {
     pub held: Semaphore,
     /// How often somebody has tried to log in.
     pub logins: Logins,
-    /// The OpenAPI document, as it is served.
-    pub document: Arc<openapi::Document>,
     /// Where this server stands for those outside.
     pub site: Site,
 }
 
+/// The routes outside of those.
+fn root(config: &mut Routes<'_>) {
+    health::routes(config);
+    federation::well_known(config);
+    discovery::root(config);
+}
+
 /// The routes under `/api/v1` and `/v1`.
-fn api(config: &mut ServiceConfig<'_>) {
+fn api(config: &mut Routes<'_>) {
     // The router tries one after the other: what is asked most often comes first.
     messages::routes(config);
     batches::routes(config);
@@ -260,20 +265,15 @@ pub fn application(
     >,
 > {
     let limit = doors.limits.max_body_bytes;
-    let document = Arc::clone(&doors.document);
-    let (app, _paths) = App::new()
-        .into_utoipa_app()
+    App::new()
         .app_data(doors)
         .app_data(web::PayloadConfig::new(limit))
-        .configure(health::routes)
-        .configure(federation::well_known)
-        .configure(discovery::root)
-        .configure(socket::routes)
-        .service(scope("/api/v1").configure(api))
-        .map(|app| app.service(web::scope("/v1").configure(|config| api(&mut ServiceConfig::new(config)))))
-        .split_for_parts();
-    app.route("/arcp/", web::get().to(socket::slashed))
-        .configure(move |config| openapi::pages(config, &document))
+        .configure(|config| root(&mut Routes::Served(config)))
+        .configure(|config| socket::routes(&mut Routes::Served(config)))
+        .service(web::scope("/api/v1").configure(|config| api(&mut Routes::Served(config))))
+        .service(web::scope("/v1").configure(|config| api(&mut Routes::Served(config))))
+        .route("/arcp/", web::get().to(socket::slashed))
+        .configure(openapi::pages)
         .configure(mcp::routes)
         .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))

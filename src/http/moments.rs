@@ -17,7 +17,6 @@ use entente_core::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::shape::{EmittedBody, MomentBody};
 use super::body::{Body, Query, id, once_about, one};
@@ -29,6 +28,7 @@ use super::{Doors, created, ok};
 use crate::app::moments::{self, Filter};
 use crate::app::{AppError, Caller};
 use crate::feed::Touch;
+use crate::http::routes::Routes;
 
 /// Seconds that a request may wait for news of a moment.
 const WAIT_SECONDS: u32 = 25;
@@ -36,7 +36,7 @@ const WAIT_SECONDS: u32 = 25;
 /// Moments that are read at once for a stream.
 const STEP: u32 = 100;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     // Those with a fixed name before the one that takes any.
     config.service(emit).service(list).service(inbox).service(follow).service(rates).service(deliberate);
     config.service(get);

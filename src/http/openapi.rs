@@ -4,7 +4,7 @@
 mod failures;
 mod shapes;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -13,10 +13,10 @@ use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa_actix_web::{AppExt as _, scope};
 
 use super::error::{Problem, ProblemBody, Reply};
-use super::{api, discovery, federation, health};
+use super::routes::Description;
+use super::{api, root};
 use crate::web::dressed_by;
 
 #[derive(utoipa::OpenApi)]
@@ -66,17 +66,20 @@ pub struct Document {
 }
 
 impl Document {
-    /// Collects the document from the handlers.
+    /// The document, the same for all servers of this program.
     #[must_use]
-    pub fn collect() -> Self {
-        let (_app, mut document) = actix_web::App::new()
-            .into_utoipa_app()
-            .openapi(Base::openapi())
-            .configure(health::routes)
-            .configure(federation::well_known)
-            .configure(discovery::root)
-            .service(scope("/api/v1").configure(api))
-            .split_for_parts();
+    pub fn get() -> &'static Self {
+        static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::collect);
+        &DOCUMENT
+    }
+
+    /// Collects the document from the handlers.
+    fn collect() -> Self {
+        let mut document = Base::openapi();
+        for part in [Description::of("", root), Description::of("/api/v1", api)] {
+            document.paths.merge(part.paths);
+            document.components.get_or_insert_default().schemas.extend(part.schemas);
+        }
         secure(&mut document);
         failures::explain(&mut document);
         shapes::straighten(&mut document);
@@ -151,20 +154,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The document and Swagger UI.
-pub fn pages(config: &mut web::ServiceConfig, document: &Arc<Document>) {
-    let text = document.json.clone();
-    config.route(
-        "/openapi.json",
-        web::get().to(move || {
-            let text = text.clone();
-            async move { HttpResponse::Ok().content_type("application/json").body(text) }
-        }),
-    );
+pub fn pages(config: &mut web::ServiceConfig) {
+    config.route("/openapi.json", web::get().to(written));
     // No redirect to the page: a client that does not follow them would see nothing.
     config.route("/docs", web::get().to(docs));
     let ui = utoipa_swagger_ui::Config::from("/openapi.json");
     config.app_data(web::Data::new(Arc::new(ui)));
     config.route("/docs/{file:.*}", web::get().to(docs));
+}
+
+async fn written() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(Document::get().json.as_str())
 }
 
 async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<'static>>>) -> Reply {
@@ -187,8 +187,8 @@ async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<
 ///
 /// # Errors
 /// Always: that is its answer.
-pub async fn unknown(request: HttpRequest, doors: web::Data<super::Doors>) -> Reply {
-    if let Some(methods) = doors.document.methods(request.path())
+pub async fn unknown(request: HttpRequest) -> Reply {
+    if let Some(methods) = Document::get().methods(request.path())
         && request.method() != Method::OPTIONS
     {
         let allow = methods.join(", ");

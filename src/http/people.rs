@@ -5,7 +5,6 @@ use entente_core::people::{LINK_SECONDS, LINK_SECONDS_MAX};
 use entente_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody};
 use super::caller::Asker;
@@ -13,8 +12,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, created, ok};
 use crate::app::people::{self, LinkAsk};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(password).service(link);
 }
 

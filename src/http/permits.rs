@@ -8,7 +8,6 @@ use entente_core::permits::{Permit, PermitAsk, PermitStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
@@ -16,8 +15,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::permits::{self, Filter, Verdict};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(ask).service(list).service(get).service(approve).service(deny);
 }
 

@@ -5,7 +5,6 @@ use entente_core::ids::PlanId;
 use entente_core::plans::{PlanAsk, PlanState};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::Doors;
 use super::body::{OptionalBody, id, if_match_maybe};
@@ -13,8 +12,9 @@ use super::caller::Asker;
 use super::error::Reply;
 use super::plans::{PlanBody, shown};
 use crate::app::plans;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(activate).service(pause).service(resume).service(approve).service(reject);
 }
 

@@ -10,7 +10,6 @@ use entente_core::portfolios::{Aggregate, MembershipRole, PortfolioAsk, Portfoli
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 pub use self::bodies::AggregateBody;
 use self::bodies::{FullPortfolio, MembershipBody, PortfolioBody, PortfolioIntents, RemovedIntent};
@@ -19,8 +18,9 @@ use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::{Doors, ok};
 use crate::app::portfolios::{self, Cursor, Cut, Filter, MembershipAsk, Page, Summed};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(create)
         .service(list)

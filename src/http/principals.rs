@@ -6,7 +6,6 @@ use entente_core::limits::PAGE;
 use entente_core::principals::{Kind, Principal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
 use super::caller::Asker;
@@ -14,8 +13,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, created, listed, ok};
 use crate::app::principals;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(whoami).service(get);
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Body;
 use super::caller::Asker;
@@ -14,8 +13,9 @@ use super::error::Reply;
 use super::jobs::job_id;
 use super::{Doors, ok};
 use crate::app::jobs::{End, EventAsk, Reported};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(post_events).service(post_result).service(post_error);
 }
 

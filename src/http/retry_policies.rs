@@ -6,7 +6,6 @@ use entente_core::keys::Dialect;
 use entente_core::retry_policies::{RetryPolicy, Rules, Strategy};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, id};
 use super::caller::Asker;
@@ -14,8 +13,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::retry_policies;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(get).service(set);
 }
 

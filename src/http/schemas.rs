@@ -7,7 +7,6 @@ use entente_core::keys::{Dialect, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query};
 use super::caller::Asker;
@@ -15,11 +14,12 @@ use super::error::{Problem, Reply};
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::schemas::{self, Published};
+use crate::http::routes::Routes;
 
 /// The schema of envelopes (AEE §3.1), written from the text of the draft.
 const ENVELOPE: &str = include_str!("../../openapi/aee/aee-v1.schema.json");
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(envelope).service(get).service(publish).service(withdraw);
 }
 

@@ -15,7 +15,6 @@ use entente_core::ids::{ChannelId, IntentId, PortfolioId};
 use entente_core::refusal::{Code, Refusal};
 use futures_util::stream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::Doors;
 use super::body::{Query, id};
@@ -25,6 +24,7 @@ use super::frames::{encode, read, show};
 use crate::app::StreamPermit;
 use crate::app::streams::{Stream, Subject};
 use crate::feed::{Family, Mark, Wire};
+use crate::http::routes::Routes;
 use crate::telemetry::StreamLabels;
 
 /// Milliseconds after which a client should come back when its stream breaks.
@@ -56,7 +56,7 @@ impl Pace {
     }
 }
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(follow_intent)
         .service(follow_intent_sdk)

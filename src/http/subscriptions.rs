@@ -11,7 +11,6 @@ use entente_core::signing::{Scheme, Secret};
 use entente_core::webhooks::{DisabledReason, EndpointAsk, EndpointChange, EndpointKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
@@ -19,8 +18,9 @@ use super::error::{ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, created, listed, ok};
 use crate::app::endpoints::{self, Filter, ROTATION_OVERLAP_SECONDS, Shown};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(subscribe).service(list).service(get).service(change).service(remove).service(rotate);
     config.service(of_agent);
 }

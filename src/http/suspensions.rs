@@ -9,7 +9,6 @@ use entente_core::suspensions::{FallbackPolicy, ResponseType, SuspensionState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id, once_of, one};
 use super::caller::Asker;
@@ -17,8 +16,9 @@ use super::error::{ProblemBody, Reply};
 use super::wire::WireTime;
 use super::{Doors, created, ok};
 use crate::app::suspensions::{self, Said, Shown, Whom};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(suspend).service(respond).service(list);
 }
 

@@ -6,7 +6,6 @@ use entente_core::tasks::change::Verb;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::Doors;
 use super::body::{OptionalBody, id, if_match_maybe};
@@ -14,8 +13,9 @@ use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::tasks::{TaskBody, shown};
 use crate::app::tasks;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(claim)
         .service(start)

@@ -11,7 +11,6 @@ use entente_core::tasks::{Task, TaskAsk, TaskStatus};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id, if_match_of, intent_of, named, one};
 use super::caller::Asker;
@@ -19,8 +18,9 @@ use super::error::{Problem, Reply};
 use super::wire::WireTime;
 use super::{Doors, listed};
 use crate::app::tasks::{self, Shown};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(create_rfc).service(list).service(get).service(change);
 }
 

@@ -5,7 +5,6 @@ use entente_core::envelopes::pairing::PairStatus;
 use entente_core::limits::PAGE;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Query;
 use super::caller::Asker;
@@ -14,8 +13,9 @@ use super::error::Reply;
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::envelopes::thread;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(get_thread);
 }
 

@@ -9,7 +9,6 @@ use entente_core::tool_grants::{Constraints, GrantAsk, GrantStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, Query, id};
 use super::caller::Asker;
@@ -17,8 +16,9 @@ use super::error::{Problem, ProblemBody, Reply};
 use super::wire::{GivenTime, WireTime};
 use super::{Doors, ok};
 use crate::app::tool_grants::{self, NewGrant, Page, Shown};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config
         .service(create)
         .service(get_one)

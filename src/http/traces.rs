@@ -1,7 +1,6 @@
 //! Routes of traces (RFC-0020).
 
 use actix_web::{get, web};
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::Query;
 use super::caller::Asker;
@@ -9,8 +8,9 @@ use super::error::Reply;
 use super::events::EventBody;
 use super::{Doors, paged};
 use crate::app::traces;
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(list);
 }
 

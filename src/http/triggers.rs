@@ -13,7 +13,6 @@ use entente_core::refusal::{Code, Refusal};
 use entente_core::triggers::{Trigger, TriggerKind};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use self::bodies::{AskBody, TriggerBody};
 use super::body::{Body, Query, id, if_match_of};
@@ -21,8 +20,9 @@ use super::caller::Asker;
 use super::error::{Problem, ProblemBody, Reply};
 use super::{Doors, listed, ok};
 use crate::app::triggers::{self, Shown};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get).service(change).service(remove).service(rotate);
     firings::routes(config);
 }

@@ -5,7 +5,6 @@ use entente_core::ids::{ToolCredentialId, VaultId};
 use entente_core::keys::Dialect;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, id};
 use super::caller::Asker;
@@ -13,8 +12,9 @@ use super::error::{ProblemBody, Reply};
 use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::app::vaults::{self, Shown};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get_one).service(remove);
 }
 

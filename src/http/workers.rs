@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::body::{Body, OptionalBody, Query, id};
 use super::caller::Asker;
@@ -18,8 +17,9 @@ use super::presence::Presence;
 use super::{Doors, created, ok};
 use crate::app::jobs::{self, BeatAsk, Held};
 use crate::app::workers::{self, Directive, Worker, WorkerAsk};
+use crate::http::routes::Routes;
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list).service(beat).service(direct).service(leave);
 }
 

@@ -56,7 +56,7 @@ fn shape(path: &str) -> String {
 }
 
 fn paths() -> Vec<String> {
-    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
     document["paths"].as_object().unwrap().keys().map(|path| shape(path)).collect()
 }
 

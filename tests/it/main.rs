@@ -4,6 +4,10 @@
 #![expect(clippy::disallowed_methods, reason = "a test owns its tasks, and some follow the true clock")]
 #![expect(clippy::similar_names, reason = "`asked` and `asker` are what they are")]
 
+/// As in the program itself: servers that come and go are mostly allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod access;
 mod agents;
 mod answers;

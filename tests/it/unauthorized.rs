@@ -127,7 +127,7 @@ async fn call(client: &Client, method: &str, places: &Places, template: &str) ->
 }
 
 fn all() -> Vec<(String, String)> {
-    let document: Value = serde_json::from_str(&Document::collect().json).unwrap();
+    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
     let each = operations(&document).into_iter().map(|(path, method, _)| (path, method));
     each.filter(|(path, _)| !OPEN.contains(&path.as_str())).collect()
 }

@@ -6,15 +6,15 @@ use entente_core::federation::dispatches::{CALLBACKS, RECEIVE};
 use entente_core::federation::{Visibility, signing};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::TRUST;
 use crate::app::federation;
 use crate::http::Doors;
 use crate::http::error::{Problem, Reply};
+use crate::http::routes::Routes;
 
 /// Outside of the API's prefix: the documents that others look for.
-pub fn well_known(config: &mut ServiceConfig<'_>) {
+pub fn well_known(config: &mut Routes<'_>) {
     config.service(manifest).service(did);
 }
 

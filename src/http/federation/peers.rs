@@ -12,15 +12,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use crate::app::{Caller, federation};
 use crate::http::body::{Raw, parse};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
+use crate::http::routes::Routes;
 use crate::http::{Doors, ok};
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(receive).service(hear);
 }
 

@@ -4,7 +4,6 @@ use actix_web::{HttpRequest, post, web};
 use entente_core::moments::Resolution;
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::moment_id;
 use super::shape::MomentBody;
@@ -12,9 +11,10 @@ use crate::app::moments;
 use crate::http::body::{Body, OptionalBody, once_of};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
+use crate::http::routes::Routes;
 use crate::http::{Doors, ok};
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(resolve).service(word).service(withdraw).service(close).service(acknowledge).service(view);
 }
 

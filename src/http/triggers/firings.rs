@@ -10,12 +10,12 @@ use entente_core::triggers::Cause;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_actix_web::service_config::ServiceConfig;
 
 use crate::app::triggers::{self, Firing, FiringStatus, Received};
 use crate::http::body::{OptionalBody, Query, Raw, id, parse};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
+use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
 use crate::http::{Doors, json, listed, ok};
 
@@ -33,7 +33,7 @@ const KEPT_OUT: [&str; 7] = [
     "x-hub-signature-256",
 ];
 
-pub fn routes(config: &mut ServiceConfig<'_>) {
+pub fn routes(config: &mut Routes<'_>) {
     config.service(fire).service(history).service(firings).service(receive).service(receive_by_token);
 }
 

@@ -279,7 +279,9 @@ async fn mail_is_not_taken_out_for_a_host_that_hung_up() {
         let (id, b) = (format!("envelope-{era:?}"), Mcp::new(&bob, era));
         let gone = b.clone();
         let gone =
-            tokio::spawn(async move { gone.call("read_mailbox", json!({ "wait_s": 20, "ack": true })).await });
+            tokio::spawn(
+                async move { gone.call("read_mailbox", json!({ "wait_s": 20, "ack": true })).await },
+            );
         sleep(Duration::from_millis(400)).await;
         gone.abort();
         sleep(Duration::from_millis(400)).await;
