@@ -22,6 +22,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
+pub(crate) use self::database::patiently;
 use self::pools::Pools;
 use crate::app::invocations::Desk;
 use crate::app::jobs::Works;
@@ -170,7 +171,8 @@ impl Server {
         let Pools { house, webhooks, sweeping, messages, doors } =
             Pools::open(&config, &database, &tasks).await?;
         db::migrate::run(&house).await?;
-        let server_keys = server_keys::open(&house, &clock, &chance, config.signing_key.as_ref()).await?;
+        let key = config.signing_key.as_ref();
+        let server_keys = patiently(async || server_keys::open(&house, &clock, &chance, key).await).await?;
         let ctx = Ctx {
             provisioners: Arc::new(provision::provisioners(&config, &chance).map_err(StartError::Egress)?),
             pool: house.clone(),
@@ -259,11 +261,11 @@ fn spans(config: &Config, ctx: &Ctx) -> Result<Option<Arc<Spans>>, SpansError> {
 /// What is there before the first request: the right time, the keys that changed, those that were given along.
 async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
     for _ in 0..CLOCK_READINGS {
-        ctx.ping().await?;
+        patiently(async || ctx.ping().await).await?;
     }
-    keys::refresh(ctx).await?;
+    patiently(async || keys::refresh(ctx).await).await?;
     for seed in given {
-        seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await?;
+        patiently(async || seeds::seed(ctx, seed.kind, &seed.id, &seed.secret).await).await?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::app::people;
 use crate::app::seeds::{self, Seed};
 use crate::config::Config;
 use crate::db::{self, private::Private};
-use crate::startup::{Parts, Server, StartError};
+use crate::startup::{Parts, Server, StartError, patiently};
 use crate::telemetry;
 
 /// The arguments of `entente dev`.
@@ -136,9 +136,10 @@ pub async fn dev(arguments: Dev) -> Done {
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, seeds, &mut signals).await?;
-    let operator = seeds::development(&server.ctx).await?;
-    let agents = seeds::development_agents(&server.ctx).await?;
-    let door = people::development(&server.ctx).await?;
+    // It answers already, and does not end because the database is away for a moment.
+    let operator = patiently(async || seeds::development(&server.ctx).await).await?;
+    let agents = patiently(async || seeds::development_agents(&server.ctx).await).await?;
+    let door = patiently(async || people::development(&server.ctx).await).await?;
     if let Some(secret) = agents.as_ref().and_then(|new| new.secret.as_ref()) {
         println!("For agents of this run: a key that acts as any `agent.…`, and administers nothing\n");
         println!("  export ENTENTE_API_KEY={}", secret.0);

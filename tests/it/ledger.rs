@@ -31,11 +31,14 @@ const CLIENTS: u64 = 8;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What every task of the test knows.
+#[derive(Default)]
 pub struct Run {
     /// Whether the killing is over.
     pub done: AtomicBool,
     /// How often something was tried again.
     pub retries: AtomicU64,
+    /// Whether a worker died over its job.
+    pub died: AtomicBool,
 }
 
 impl Run {
@@ -135,7 +138,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     let options = json!({ "options": { "audit": true, "max_messages": 1_000_000 } });
     let (intent, channel) = talk(&any, options).await;
     let hooks = hooks::open(&any, &intent).await;
-    let run = Arc::new(Run { done: AtomicBool::new(false), retries: AtomicU64::new(0) });
+    let run = Arc::new(Run::default());
     let paths = [
         format!("/subscribe/intents/{intent}"),
         format!("/channels/{channel}/subscribe"),

@@ -1,11 +1,16 @@
 //! A client that speaks raw JSON, so that both directions of every body are tested as clients see them.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::conformity;
+
+/// How long a patient client asks again, and its pause.
+const PATIENCE: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A client: an address, a key, headers that it always sends.
 #[derive(Clone)]
@@ -13,6 +18,7 @@ pub struct Client {
     http: reqwest::Client,
     pub base: String,
     headers: Vec<(String, String)>,
+    patient: bool,
 }
 
 /// An answer.
@@ -80,7 +86,7 @@ impl Reply {
 impl Client {
     pub fn new(address: SocketAddr, key: Option<&str>) -> Self {
         let headers = key.map(|key| ("x-api-key".to_owned(), key.to_owned())).into_iter().collect();
-        Self { http: http(), base: format!("http://{address}/api/v1"), headers }
+        Self { http: http(), base: format!("http://{address}/api/v1"), headers, patient: false }
     }
 
     /// The same client with one more header.
@@ -104,6 +110,12 @@ impl Client {
     /// The same client, having seen this version.
     pub fn seen(&self, version: &Value) -> Self {
         self.with("if-match", &version.to_string())
+    }
+
+    /// The same client, which asks again where it is told that there is too much to do: for races of many, which a slow machine
+    /// makes wait longer than the server does. Nothing was done then.
+    pub fn patient(&self) -> Self {
+        Self { patient: true, ..self.clone() }
     }
 
     /// The headers that it sends.
@@ -133,7 +145,16 @@ impl Client {
 
     /// Sends a request with a body as it is. A path that begins with `//` is taken from the root.
     pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> Reply {
-        self.try_to(method, path, body).await.unwrap_or_else(|e| panic!("{method} {path}: {e:?}"))
+        let began = Instant::now();
+        loop {
+            let reply = self.try_to(method, path, body.clone()).await;
+            let reply = reply.unwrap_or_else(|e| panic!("{method} {path}: {e:?}"));
+            if reply.status != 503 || !self.patient || began.elapsed() > PATIENCE {
+                return reply;
+            }
+            assert!(!reply.header("retry-after").is_empty());
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// As [`Self::send`], to a server that may not be there: `None` when no answer came, or not all of it.

@@ -60,7 +60,8 @@ async fn race(worlds: &[&World], total: u64) -> u64 {
     let race = Arc::new(Race::default());
     let racers = (0..CLIENTS).map(|n| {
         // Half of them act as one agent: who holds it already is refused like anybody else.
-        let client = worlds[n % worlds.len()].any().acting_as(&format!("agent.{}", n.min(CLIENTS / 2)));
+        let client =
+            worlds[n % worlds.len()].any().patient().acting_as(&format!("agent.{}", n.min(CLIENTS / 2)));
         let (race, path) = (Arc::clone(&race), format!("/intents/{intent}/leases"));
         let pause = Duration::from_millis(n as u64 % 8 * 40);
         tokio::spawn(async move { race.run(client, path, total, pause).await })

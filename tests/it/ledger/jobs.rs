@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -210,6 +210,7 @@ async fn worker(run: Arc<Run>, client: Client, over: Arc<AtomicBool>, who: u64) 
                     Carried::Lost => {}
                     Carried::Died => {
                         died += 1;
+                        run.died.store(true, Ordering::Release);
                         continue 'life;
                     }
                 }
@@ -269,7 +270,7 @@ async fn jobs_end_once_whoever_is_killed() {
     let any = server.client(KEY);
     any.put("/arcp/agents/ledger/versions/1", json!({ "max_attempts": 100 })).await.ok();
     let address = any.base.trim_start_matches("http://").trim_end_matches("/api/v1").to_owned();
-    let run = Arc::new(Run { done: AtomicBool::new(false), retries: AtomicU64::new(0) });
+    let run = Arc::new(Run::default());
     let over = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> =
         (0..SUBMITTERS).map(|who| tokio::spawn(client(Arc::clone(&run), address.clone(), who))).collect();
@@ -277,6 +278,11 @@ async fn jobs_end_once_whoever_is_killed() {
         .map(|who| tokio::spawn(worker(Arc::clone(&run), any.clone(), Arc::clone(&over), who)))
         .collect();
     let _server = kill_repeatedly(&place, &launch, server, kills()).await;
+    // Every fourth job kills its worker; where all goes slowly that many may not have been taken yet.
+    let wait = Instant::now();
+    while !run.died.load(Ordering::Acquire) && wait.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     run.done.store(true, Ordering::Release);
     let stories: Vec<Story> = join_all(clients).await.into_iter().map(Result::unwrap).collect();
     over.store(true, Ordering::Release);

@@ -34,13 +34,13 @@ async fn claimer(client: Client, intent: String) -> Vec<(String, i64)> {
 async fn of_many_who_claim_one_has_the_task_on_whichever_server() {
     let a = World::with(live()).await;
     let b = World::on(live(), a.database.clone()).await;
-    let any = a.any();
+    let any = a.any().patient();
     let intent = intent(&any).await;
     let asked: BTreeSet<String> =
         join_all((0..200).map(|_| task(&any, &intent, json!({})))).await.into_iter().collect();
     let worlds = [&a, &b];
     let agents = (0..32).map(|n| {
-        let client = worlds[n % 2].any().acting_as(&format!("agent.{n}"));
+        let client = worlds[n % 2].any().patient().acting_as(&format!("agent.{n}"));
         tokio::spawn(claimer(client, intent.clone()))
     });
     let mut owners: BTreeMap<String, usize> = BTreeMap::new();
