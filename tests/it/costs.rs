@@ -156,7 +156,7 @@ async fn two_servers_add_up_what_many_record_at_once() {
     let other = World::on(live, world.database.clone()).await;
     let ada = world.agent("agent.ada").await;
     let intent = talk(&ada, json!({})).await.0;
-    let clients = [ada.clone(), other.client("key-of-agent.ada")];
+    let clients = [ada.patient(), other.client("key-of-agent.ada").patient()];
     let each = (0..40).map(|n| {
         let (client, intent) = (clients[n % 2].clone(), intent.clone());
         tokio::spawn(async move { spend(&client, &intent, json!({ "amount": "0.1", "unit": "USD" })).await })

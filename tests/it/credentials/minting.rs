@@ -155,7 +155,9 @@ async fn an_upstream_that_asks_for_a_moment_gets_it() {
     upstream.minting(Some(Trouble::Says(429, "")));
     let waiting = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let (answer, ()) = tokio::join!(accepted(&world, &waiting), async {
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        while upstream.asked().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
         upstream.minting(None);
     });
     assert_eq!(answer.unwrap().len(), 1);
