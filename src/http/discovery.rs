@@ -169,7 +169,7 @@ enum Compliance {
 }
 
 impl Part {
-    fn there<'a>(&'a self, served: Served) -> impl Iterator<Item = &'static str> + 'a {
+    fn there(&self, served: Served) -> impl Iterator<Item = &'static str> + '_ {
         self.features.iter().filter(move |(_, route)| served.has(route)).map(|(word, _)| *word)
     }
 
