@@ -177,8 +177,7 @@ def clients(run):
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        abreast = ["-n", str(os.cpu_count() or 1), "--dist=loadfile"]
-        _, status = lines_of([PYTHON, "-m", "pytest", "-q", *abreast, "tests/clients", f"--junitxml={report}"])
+        _, status = lines_of([PYTHON, "-m", "pytest", "-q", "tests/clients", f"--junitxml={report}"])
         if not report.exists():
             raise subprocess.CalledProcessError(status, "pytest")
         for case, name, seconds, log in cases(report):
