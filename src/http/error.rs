@@ -27,8 +27,6 @@ pub struct Problem {
     pub retry_after: Option<u64>,
     /// The methods that the path has, on a 405.
     pub allow: Option<String>,
-    /// The request's id, where the front door cannot put it in any more.
-    request_id: String,
 }
 
 /// What a handler answers with.
@@ -43,7 +41,7 @@ impl fmt::Display for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let retry_after = refusal.retry_after_seconds;
-        Self { refusal: Box::new(refusal), retry_after, allow: None, request_id: String::new() }
+        Self { refusal: Box::new(refusal), retry_after, allow: None }
     }
 }
 
@@ -86,12 +84,6 @@ impl Problem {
             "Something went wrong inside the server. Report the request_id to its operator, who finds it in the log.",
         )
         .into()
-    }
-
-    /// The same, of the request with this id.
-    #[must_use]
-    pub fn of_request(self, request_id: String) -> Self {
-        Self { request_id, ..self }
     }
 
     /// Which of the closed list.
@@ -145,8 +137,8 @@ impl ResponseError for Problem {
     }
 
     fn error_response(&self) -> HttpResponse {
-        // The front door writes it again, with the request's id, if it still can.
-        self.response(&self.request_id, Dialect::Standard, Family::House)
+        // The front door writes it again, with the request's id.
+        self.response("", Dialect::Standard, Family::House)
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::ConnectionType;
-use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use actix_web::error::InternalError;
+use actix_web::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::{ConnectionType, Method};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, HttpRequest, web};
 use entente_core::keys::Dialect;
@@ -29,8 +30,10 @@ use crate::telemetry::spans::{Answered, Span};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header of W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// What a route is called that there is none of.
+/// Metrics label for requests that match no route.
 const UNROUTED: &str = "none";
+/// Metrics label for requests whose handler panicked or ran out of time: the match is lost with the request.
+const LOST: &str = "lost";
 /// The status under which a request is counted whose client hung up before it was answered. None of HTTP's own: nobody is sent
 /// it, and proxies count those so.
 const HUNG_UP: u16 = 499;
@@ -65,6 +68,7 @@ pub async fn pass(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
+    let method = known_method(request.method());
     let doors = request.app_data::<web::Data<Doors>>().cloned();
     if let Some(connection) = request.conn_data::<Connection>() {
         connection.asked();
@@ -84,8 +88,10 @@ pub async fn pass(
     let mut response = match caught {
         Ok(Ok(passed)) => passed?.map_into_boxed_body(),
         // The panic hook has written down where.
-        Ok(Err(_panic)) => return Err(Problem::internal("a handler panicked").of_request(id).into()),
-        Err(late) => return Err(Problem::from(AppError::from(late)).of_request(id).into()),
+        Ok(Err(_panic)) => {
+            return Err(lost(doors.as_ref(), Problem::internal("a handler panicked"), method, &id, began));
+        }
+        Err(late) => return Err(lost(doors.as_ref(), AppError::from(late).into(), method, &id, began)),
     };
     if let Some(open) = response.request().extensions_mut().remove::<Arc<OpenRequest>>() {
         // Whoever still holds its caller goes on by itself.
@@ -101,7 +107,8 @@ pub async fn pass(
         let (http, _) = response.into_parts();
         response = ServiceResponse::new(http, filled);
     }
-    adorn(&mut response, &id);
+    let rate = response.request().extensions().get::<RateNote>().copied();
+    adorn(response.headers_mut(), &id, rate);
     if let Some(doors) = doors {
         let draining = doors.draining.is_cancelled();
         if draining {
@@ -153,9 +160,24 @@ fn request_id(request: &ServiceRequest, doors: &Doors) -> String {
     given.filter(decent).map_or_else(|| doors.request_ids.next(), str::to_owned)
 }
 
-fn adorn(response: &mut ServiceResponse<BoxBody>, id: &str) {
-    let rate = response.request().extensions().get::<RateNote>().copied();
-    let headers = response.headers_mut();
+/// The answer to a request that is lost with its handler.
+fn lost(
+    doors: Option<&web::Data<Doors>>,
+    problem: Problem,
+    method: &'static str,
+    id: &str,
+    began: Instant,
+) -> Error {
+    let mut response = problem.response(id, Dialect::Standard, Family::House);
+    adorn(response.headers_mut(), id, None);
+    if let Some(doors) = doors {
+        let labels = RequestLabels { method, route: Arc::from(LOST), status: response.status().as_u16() };
+        count(doors, labels, id, began);
+    }
+    InternalError::from_response(problem, response).into()
+}
+
+fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
@@ -176,40 +198,49 @@ fn told_path<'a>(path: &'a str, route: &'a str) -> &'a str {
     if route == UNROUTED || route.contains("{token}") { route } else { path }
 }
 
-fn account(doors: &Doors, request: &HttpRequest, status: u16, id: &str, began: Instant, span: Option<Span>) {
-    let route = request.match_pattern();
-    let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
-    let method = match request.method().as_str() {
+fn known_method(method: &Method) -> &'static str {
+    match method.as_str() {
         "GET" => "GET",
         "POST" => "POST",
         "PUT" => "PUT",
         "PATCH" => "PATCH",
         "DELETE" => "DELETE",
         _ => "other",
-    };
-    let elapsed = began.elapsed();
-    tracing::debug!(
-        request.id = id,
-        http.method = method,
-        http.route = &*route,
-        http.status = status,
-        elapsed.micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
-        "request"
-    );
-    if status >= 500 {
-        tracing::warn!(
-            request.id = id,
-            http.method = method,
-            http.route = &*route,
-            http.status = status,
-            "failed request"
-        );
     }
+}
+
+fn account(doors: &Doors, request: &HttpRequest, status: u16, id: &str, began: Instant, span: Option<Span>) {
+    let route = request.match_pattern();
+    let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
+    let method = known_method(request.method());
     if let Some(span) = span {
         let path = told_path(request.path(), &route);
         span.end(&Answered { method, route: &route, path, status, request_id: id });
     }
+    count(doors, RequestLabels { method, route, status }, id, began);
+}
+
+/// Logs a request that is over, and counts it.
+fn count(doors: &Doors, labels: RequestLabels, id: &str, began: Instant) {
+    let elapsed = began.elapsed();
+    tracing::debug!(
+        request.id = id,
+        http.method = labels.method,
+        http.route = &*labels.route,
+        http.status = labels.status,
+        elapsed.micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+        "request"
+    );
+    if labels.status >= 500 {
+        tracing::warn!(
+            request.id = id,
+            http.method = labels.method,
+            http.route = &*labels.route,
+            http.status = labels.status,
+            "failed request"
+        );
+    }
     let metrics = &doors.ctx.metrics;
-    metrics.requests.get_or_create(&RequestLabels { method, route, status }).inc();
+    metrics.requests.get_or_create(&labels).inc();
     metrics.request_seconds.observe(elapsed.as_secs_f64());
 }

@@ -60,6 +60,10 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
 
     clock.broken.store(true, Ordering::Relaxed);
     sleep(Duration::from_millis(1_500)).await;
+    // What is answered in the place of a handler that panicked is an answer like every other.
+    let failed = ada.with("x-request-id", "mine").get("/intents").await;
+    failed.refused(500, "internal");
+    assert_eq!((failed.header("x-request-id"), failed.header("cache-control")), ("mine", "no-store"));
     clock.broken.store(false, Ordering::Relaxed);
 
     // What a request has under way ends with the defect; a new one begins.
