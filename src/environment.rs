@@ -197,8 +197,10 @@ mod tests {
         let mut shared = Shared::default();
         // The first answer took long and was wrong by a minute.
         shared.hear(0, 3_660 * SECOND, Duration::from_mins(2));
-        for _ in 1..FIRST {
-            shared.hear(SECOND, 3_600 * SECOND, MILLI);
+        // One of those that follow is prompt, and not the last.
+        for n in 1..FIRST {
+            let (said, took) = if n == 2 { (3_600, MILLI) } else { (3_601, MILLI * 20) };
+            shared.hear(SECOND, said * SECOND, took);
         }
         assert_eq!(shared.ahead(SECOND), 3_600 * SECOND, "the promptest answer counts");
         shared
@@ -206,12 +208,15 @@ mod tests {
 
     #[test]
     fn an_answer_that_took_long_moves_nothing() {
-        let mut shared = set();
-        for at in 1..20 {
-            shared.hear(at * SECOND, 3_720 * SECOND, Duration::from_millis(51));
-            shared.hear(at * SECOND, 3_480 * SECOND, Duration::from_mins(4));
-            assert_eq!(shared.ahead((at + 1) * SECOND), 3_600 * SECOND);
+        // Each alone: two that are wrong in opposite ways would cancel each other out.
+        for (said, took) in [(3_720, Duration::from_millis(51)), (3_300, Duration::from_mins(4))] {
+            let mut shared = set();
+            for at in 1..20 {
+                shared.hear(at * SECOND, said * SECOND, took);
+                assert_eq!(shared.ahead((at + 1) * SECOND), 3_600 * SECOND, "{took:?}");
+            }
         }
+        let mut shared = set();
         shared.hear(20 * SECOND, 3_600 * SECOND + 20_000, Duration::from_millis(45));
         assert_eq!(shared.ahead(40 * SECOND), 3_600 * SECOND, "what cannot be told apart moves nothing");
     }

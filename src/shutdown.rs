@@ -295,9 +295,11 @@ mod tests {
         assert!(tasks.failed().now_or_never().is_none());
 
         let hopeless = || async { panic!("each turn fails on purpose") };
+        let began = Instant::now();
         tasks.keep("hopeless", hopeless);
         let culprit = tokio::time::timeout(Duration::from_secs(5), tasks.failed()).await;
         assert_eq!(culprit.ok(), Some("hopeless"));
+        assert!(began.elapsed() >= Duration::from_millis(2 + 4 + 8), "it pauses before it begins again");
         assert_eq!(counted(&metrics, "hopeless"), 4);
         tasks.stop(Duration::from_secs(1)).await;
         assert_eq!(counted(&metrics, "healing"), 2, "it ended as it was told to");

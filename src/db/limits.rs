@@ -152,6 +152,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_kind_of_work_has_all_of_its_limits() {
+        for (work, statement, lock) in [
+            (Work::Requests, "15000ms", "3000ms"),
+            (Work::Writers, "4000ms", "50ms"),
+            (Work::Background, "60000ms", "3000ms"),
+        ] {
+            let limited = work.limit(PgConnectOptions::new_without_pgpass());
+            let limited = limited.get_options().unwrap();
+            for (name, value) in [
+                ("statement_timeout", statement),
+                ("lock_timeout", lock),
+                ("idle_in_transaction_session_timeout", "4000ms"),
+                // Whoever is cut off is found out, while nothing is said and in the middle of an answer.
+                ("tcp_user_timeout", "15000ms"),
+                ("tcp_keepalives_idle", "10"),
+                ("tcp_keepalives_interval", "5"),
+                ("tcp_keepalives_count", "3"),
+            ] {
+                let set = format!("-c {name}={value} ");
+                assert!(format!("{limited} ").contains(&set), "{work:?} {set}: {limited}");
+            }
+        }
+    }
+
+    #[test]
     fn what_the_operator_has_set_stays() {
         let plain = Work::Requests.limit(PgConnectOptions::new_without_pgpass());
         let plain = plain.get_options().unwrap();

@@ -132,6 +132,22 @@ mod tests {
     }
 
     #[test]
+    fn many_addresses_are_one_flood() {
+        let watch = Watch::default();
+        let now = Instant::now();
+        let addresses =
+            (0..=255).flat_map(|net| (1..=10).map(move |host| Some(IpAddr::from([198, 51, net, host]))));
+        let told = addresses.filter(|address| watch.admit(*address, now).is_some()).count();
+        assert_eq!(told, ALL_LINES as usize);
+        let another = Some(IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(
+            watch.admit(another, now + SPAN),
+            Some(2_560 - u64::from(ALL_LINES)),
+            "the others are counted"
+        );
+    }
+
+    #[test]
     fn a_network_of_version_6_is_one_address() {
         let watch = Watch::default();
         let now = Instant::now();

@@ -1,6 +1,6 @@
 //! The dashboard's numbers, and the intent that it is asked for: of everything that one may see, not of what is listed.
 
-use super::harness::{Client, World, json, send, talk};
+use super::harness::{Client, World, json, send, subscribe, talk};
 use super::pages::{Browser, Page};
 use super::people::logged_in;
 
@@ -25,6 +25,8 @@ async fn it_counts_all_that_one_may_see() {
     let ann = world.agent("agent.ann").await;
     // The oldest intent of all is the one where somebody waits.
     let (oldest, channel) = talk(&ann, json!({})).await;
+    // Ids of one instant have no order.
+    world.clock.advance(1);
     let asked = json!({ "sender": "agent.ann", "message_type": "request", "payload": {} });
     send(&ann, &channel, asked).await;
     let closed = intent(&ann, "a secret matter").await;
@@ -66,6 +68,48 @@ async fn it_counts_all_that_one_may_see() {
     .await
     .ok();
     assert_eq!(tiles(&person.get("/dashboard").await), [56, 1, 0, 0]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_counts_receivers_and_agents_that_are_not_listed_too() {
+    let world = World::start().await;
+    let (ann, any) = (world.agent("agent.ann").await, world.any());
+    for n in 0..55 {
+        subscribe(&ann, &format!("http://127.0.0.1:9999/{n}"), json!({})).await;
+    }
+    for n in 0..205 {
+        let agent = json!({ "agent_id": format!("agent.n{n}") });
+        any.acting_as(&format!("agent.n{n}")).post("/agents/register", agent).await.ok();
+    }
+    let mut admin = logged_in(&world, "human.eve", true).await;
+    let page = admin.get("/dashboard").await;
+    assert_eq!((tile(&page, "failing receivers"), tile(&page, "healthy agents")), (0, 205));
+    sqlx::query(
+        "INSERT INTO webhook_shifts (endpoint_id, failures)
+         SELECT id, 3 FROM webhook_endpoints WHERE url IS NOT NULL ORDER BY id LIMIT 53
+         ON CONFLICT (endpoint_id) DO UPDATE SET failures = 3",
+    )
+    .execute(&world.ctx().pool)
+    .await
+    .unwrap();
+    sqlx::query(
+        "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'gone'
+         WHERE id = (SELECT id FROM webhook_endpoints WHERE url IS NOT NULL ORDER BY id DESC LIMIT 1)",
+    )
+    .execute(&world.ctx().pool)
+    .await
+    .unwrap();
+    sqlx::query("UPDATE agents SET status = 'dead' WHERE agent_id = 'agent.n204'")
+        .execute(&world.ctx().pool)
+        .await
+        .unwrap();
+    let page = admin.get("/dashboard").await;
+    assert_eq!(tile(&page, "failing receivers"), 54);
+    assert_eq!((tile(&page, "healthy agents"), tile(&page, "silent agents")), (204, 1));
+    // Another's receivers are nobody else's to count.
+    let mut person = logged_in(&world, "human.ada", false).await;
+    assert_eq!(tile(&person.get("/dashboard").await, "failing receivers"), 0);
     world.end().await;
 }
 

@@ -76,6 +76,8 @@ async fn a_batch_that_panics_costs_its_own_callers_and_nobody_else() {
 struct Noting {
     locked: watch::Receiver<bool>,
     noted: Arc<Mutex<Vec<u64>>>,
+    /// How long what waited takes once the lock is free.
+    slow: Duration,
 }
 
 impl Deed for Noting {
@@ -100,6 +102,7 @@ impl Deed for Noting {
 
     async fn wait(&self, commands: Vec<u64>) -> Vec<u64> {
         self.locked.clone().wait_for(|locked| !*locked).await.unwrap();
+        tokio::time::sleep(self.slow).await;
         self.noted.lock().unwrap().extend(&commands);
         commands
     }
@@ -114,7 +117,8 @@ async fn a_command_that_waits_keeps_its_own_lane_and_nobody_else() {
     let metrics = Metrics::new();
     let (tasks, noted) = (Tasks::new(&metrics), Arc::new(Mutex::new(Vec::new())));
     let (lock, locked) = watch::channel(true);
-    let commits = GroupCommit::start(Noting { locked, noted: Arc::clone(&noted) }, 1, &tasks, &metrics);
+    let deed = Noting { locked, noted: Arc::clone(&noted), slow: Duration::ZERO };
+    let commits = GroupCommit::start(deed, 1, &tasks, &metrics);
     let commits = Arc::new(commits);
     let mut waiting = Vec::new();
     for n in 100..120 {
@@ -145,5 +149,26 @@ async fn a_command_that_waits_keeps_its_own_lane_and_nobody_else() {
     assert_eq!(own.iter().filter(|n| **n == 199).count(), 1_100 - refused, "each once");
     assert_eq!(commits.submit(0, vec![101]).await, [Ok(101)], "the lane is free again");
     assert_eq!(commits.probe(Duration::from_secs(1)).await, Err("it does not write".to_owned()));
+    tasks.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_when_the_lock_is_just_free_does_not_overtake_what_waited_for_it() {
+    let metrics = Metrics::new();
+    let (tasks, noted) = (Tasks::new(&metrics), Arc::new(Mutex::new(Vec::new())));
+    let (lock, locked) = watch::channel(true);
+    let deed = Noting { locked, noted: Arc::clone(&noted), slow: Duration::from_millis(100) };
+    let commits = Arc::new(GroupCommit::start(deed, 1, &tasks, &metrics));
+    let waiting = {
+        let commits = Arc::clone(&commits);
+        tokio::spawn(async move { commits.submit(0, vec![100, 200]).await })
+    };
+    while !noted.lock().unwrap().contains(&200) {
+        tokio::task::yield_now().await;
+    }
+    lock.send(false).unwrap();
+    assert_eq!(commits.submit(0, vec![101]).await, [Ok(101)]);
+    assert_eq!(waiting.await.unwrap(), [Ok(100), Ok(200)]);
+    assert_eq!(*noted.lock().unwrap(), [200, 100, 101]);
     tasks.stop(Duration::from_secs(5)).await;
 }

@@ -59,6 +59,14 @@ async fn what_a_job_reports_is_a_cost_of_its_intent_once() {
     // A report that is refused leaves nothing, and neither does a job that works for no intent.
     let odd = json!([spent(1.0, "USD"), { "kind": "metric", "body": { "name": "cost.x", "value": -1, "unit": "USD" } }]);
     assert_eq!(hand.events(&one, odd).await.status, 422);
+    // Nor does one that goes wrong only when it is applied.
+    let mut unknown = spent(1.0, "USD");
+    unknown["body"]["reservation_id"] = json!("rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F");
+    hand.events(&one, json!([spent(1.0, "USD"), unknown])).await.refused(422, "INVALID_REQUEST");
+    hand.events(&one, json!([{ "kind": "log", "body": { "level": "info", "message": "at work" } }]))
+        .await
+        .ok();
+    assert_eq!(costs(&ada, &intent).await.len(), 2);
     ada.post("/jobs", json!({ "agent": "echo" })).await.is(201);
     let free = hand.one().await;
     hand.events(&free, json!([spent(1.0, "USD")])).await.ok();

@@ -1,7 +1,12 @@
 //! Servers that start: again, after a crash of everything, beside another, and with settings that cannot be used.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::time::Duration;
+
+use entente::db::private::{Private, PrivateError};
+use entente_core::canonical::{hex, sha256};
 
 use crate::harness::process::{KEY, Launch, Place, Process};
 use crate::harness::{Value, json, talk};
@@ -190,4 +195,23 @@ async fn settings_that_cannot_be_used_stop_the_start_by_name() {
     assert_eq!(server.ended().await.code(), Some(1));
     assert!(place.log().contains("ENTENTE_BIND"), "{}", place.log());
     assert!(!place.0.join("postgres/postmaster.pid").exists(), "no PostgreSQL is left running");
+}
+
+/// Where the path of the data directory is too long for a socket, it lies where everybody may write.
+#[tokio::test]
+async fn a_socket_is_not_put_where_somebody_else_has_prepared_for_it() {
+    let place = Place::new("taken");
+    let dir = place.0.join("x".repeat(90));
+    fs::create_dir(&dir).unwrap();
+    let digest = sha256(dir.as_os_str().as_encoded_bytes());
+    let prepared = Path::new("/tmp").join(format!("entente-{}", hex(&digest[..8])));
+    fs::create_dir(&prepared).unwrap();
+    fs::set_permissions(&prepared, fs::Permissions::from_mode(0o777)).unwrap();
+    let started = Private::start(&dir, None, &[]).await;
+    let mode = fs::metadata(&prepared).unwrap().mode() & 0o777;
+    fs::remove_dir_all(&prepared).unwrap();
+    let refused = started.err().expect("it is started in a directory of somebody else's making");
+    assert!(matches!(&refused, PrivateError::Taken(taken) if *taken == prepared), "{refused}");
+    assert_eq!(mode, 0o777, "nothing of it was changed");
+    assert!(!dir.join("postgres").exists(), "and nothing was made");
 }
