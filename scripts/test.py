@@ -26,8 +26,9 @@ FLAKY_LIMIT = 2
 # Failing tests that are run again: more of them are no accident, and would take the run past its time.
 AGAIN_LIMIT = 10
 SLOWEST = 10
-# Tests of one program at once: they compute more than they wait.
-THREADS = os.cpu_count() or 1
+# Tests of one program at once. They compute for two thirds of their time, and wait for the rest: one more than there are cores keeps
+# the cores busy; two more starve each other.
+THREADS = (os.cpu_count() or 1) + 1
 # Where servers under test keep their files if there is room: on a disk most of the time would go into making them.
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30

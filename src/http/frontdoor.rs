@@ -172,7 +172,7 @@ fn lost(
     adorn(response.headers_mut(), id, None);
     if let Some(doors) = doors {
         let labels = RequestLabels { method, route: Arc::from(LOST), status: response.status().as_u16() };
-        count(doors, labels, id, began);
+        count(doors, &labels, id, began);
     }
     InternalError::from_response(problem, response).into()
 }
@@ -217,11 +217,11 @@ fn account(doors: &Doors, request: &HttpRequest, status: u16, id: &str, began: I
         let path = told_path(request.path(), &route);
         span.end(&Answered { method, route: &route, path, status, request_id: id });
     }
-    count(doors, RequestLabels { method, route, status }, id, began);
+    count(doors, &RequestLabels { method, route, status }, id, began);
 }
 
 /// Logs a request that is over, and counts it.
-fn count(doors: &Doors, labels: RequestLabels, id: &str, began: Instant) {
+fn count(doors: &Doors, labels: &RequestLabels, id: &str, began: Instant) {
     let elapsed = began.elapsed();
     tracing::debug!(
         request.id = id,
@@ -241,6 +241,6 @@ fn count(doors: &Doors, labels: RequestLabels, id: &str, began: Instant) {
         );
     }
     let metrics = &doors.ctx.metrics;
-    metrics.requests.get_or_create(&labels).inc();
+    metrics.requests.get_or_create(labels).inc();
     metrics.request_seconds.observe(elapsed.as_secs_f64());
 }

@@ -156,6 +156,9 @@ async fn only_a_person_decides_and_not_who_asked() {
     }
     let weak = key(&world, &admin, "human.eve", json!({ "scopes": ["mail:read"] })).await.client;
     decide(&weak, "envelope-1", "approve").await.refused(403, "scope_missing");
+    let given = key(&world, &admin, "human.eve", json!({})).await.client;
+    assert_eq!(waiting(&given).await.len(), 2, "a key that somebody else made looks");
+    decide(&given, "envelope-1", "approve").await.refused(403, "not_the_principal");
     decide(&dan, "envelope-2", "approve").await.refused(403, "forbidden");
     assert_eq!((waiting(&dan).await, waiting(&eve).await.len()), (vec!["envelope-1".to_owned()], 2));
     decide(&eve, "envelope-unknown", "approve").await.refused(404, "not_found");

@@ -9,6 +9,7 @@ use crate::harness::{Client, Receiver, Setup, Value, World, json, subscribe};
 use crate::identities::key;
 use crate::keys;
 use crate::mcp::{Era, Mcp};
+use crate::people::logged_in;
 
 #[tokio::test]
 async fn consent_that_nobody_can_read_is_sent_back_at_every_door() {
@@ -168,6 +169,8 @@ async fn what_a_signature_does_not_bind_is_not_believed() {
     assert_eq!(receipt["warnings"], json!(["id_not_ulid_or_uuid"]));
     let waiting = eve.get("/aee/approvals").await.ok();
     assert_eq!(waiting[0]["verified"]["scope"], "core", "who decides is told too");
+    let inbox = logged_in(&world, "human.eve", false).await.get("/inbox").await;
+    assert!(inbox.text.contains("only its core is signed"), "{}", inbox.text);
     world.end().await;
 }
 

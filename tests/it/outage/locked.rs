@@ -303,7 +303,7 @@ async fn readyz_writes_as_everything_is_written() {
     for _ in 0..5 {
         join_all((0..10).map(async |_| assert_eq!(anon.get("//readyz").await.is(200)["status"], "ok"))).await;
     }
-    let most = once * (began.elapsed().as_millis() as i64 / 500 + 2);
+    let most = once * (i64::try_from(began.elapsed().as_millis()).unwrap() / 500 + 2);
     let all: i64 = sqlx::query_scalar(probes).fetch_one(&mut stranger).await.unwrap();
     assert!(all <= most, "{all} probes, {once} with the first look, at most {most}");
     run(&mut stranger, "BEGIN; LOCK TABLE node_probes IN ACCESS EXCLUSIVE MODE").await;

@@ -210,7 +210,7 @@ async fn a_socket_is_not_put_where_somebody_else_has_prepared_for_it() {
     let started = Private::start(&dir, None, &[]).await;
     let mode = fs::metadata(&prepared).unwrap().mode() & 0o777;
     fs::remove_dir_all(&prepared).unwrap();
-    let refused = started.err().expect("it is started in a directory of somebody else's making");
+    let Err(refused) = started else { panic!("it is started in a directory of somebody else's making") };
     assert!(matches!(&refused, PrivateError::Taken(taken) if *taken == prepared), "{refused}");
     assert_eq!(mode, 0o777, "nothing of it was changed");
     assert!(!dir.join("postgres").exists(), "and nothing was made");
