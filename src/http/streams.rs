@@ -3,35 +3,27 @@
 //! A stream is never ended cleanly: clients in the field reconnect at once and for ever after a clean end, but wait after
 //! a broken one. For the same reason a refused subscription is held for a moment before it is answered.
 
-use std::io;
+mod live;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use actix_web::http::header::{CACHE_CONTROL, HeaderName};
-use actix_web::{HttpRequest, HttpResponse, get, web};
-use bytes::{Bytes, BytesMut};
+use actix_web::{HttpRequest, get, web};
 use entente_core::ids::{ChannelId, IntentId, PortfolioId};
 use entente_core::refusal::{Code, Refusal};
-use futures_util::stream;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::sleep;
 
+use self::live::Live;
 use super::Doors;
 use super::body::{Query, id};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
-use super::frames::{encode, read, show};
-use crate::app::StreamPermit;
+use super::frames::read;
 use crate::app::streams::{Stream, Subject};
 use crate::feed::{Family, Mark, Wire};
 use crate::http::routes::Routes;
 use crate::telemetry::StreamLabels;
-
-/// Milliseconds after which a client should come back when its stream breaks.
-const RETRY_MILLIS: u64 = 1_000;
-
-/// Time for a stream's last words to get out before it breaks.
-const PARTING: Duration = Duration::from_millis(100);
 
 /// What one delivery to a stream, a wake-up and a write, may take of a core.
 const DELIVERY: Duration = Duration::from_micros(60);
@@ -272,7 +264,7 @@ async fn open(
     let doors = Arc::clone(doors);
     doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind }).inc();
     let wire = Wire { family, dialect: asker.dialect };
-    Ok(Live { doors, stream, wire, kind, phase: Phase::Greeting, rested_at: Instant::now(), _permit: permit })
+    Ok(Live::new(doors, stream, wire, kind, permit))
 }
 
 /// Where to resume: the header, or the query for clients that cannot set one.
@@ -288,110 +280,4 @@ fn mark(request: &HttpRequest) -> Result<Option<Mark>, Problem> {
         )
         .into()
     })
-}
-
-enum Phase {
-    Greeting,
-    Following,
-    Parting,
-}
-
-/// A stream that is being written.
-struct Live {
-    doors: Arc<Doors>,
-    stream: Stream,
-    wire: Wire,
-    kind: &'static str,
-    phase: Phase,
-    /// When it may be delivered to again.
-    rested_at: Instant,
-    _permit: StreamPermit,
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: self.kind }).dec();
-    }
-}
-
-/// Breaks the connection without a clean end.
-fn broken() -> io::Error {
-    io::Error::from(io::ErrorKind::ConnectionAborted)
-}
-
-impl Live {
-    fn response(self) -> HttpResponse {
-        let body = stream::unfold(Some(self), |live| async move {
-            let mut live = live?;
-            match live.next().await {
-                Ok(bytes) => Some((Ok(bytes), Some(live))),
-                Err(broken) => Some((Err(broken), None)),
-            }
-        });
-        HttpResponse::Ok()
-            .content_type("text/event-stream; charset=utf-8")
-            .insert_header((CACHE_CONTROL, "no-cache"))
-            .insert_header((HeaderName::from_static("x-accel-buffering"), "no"))
-            .streaming(body)
-    }
-
-    /// The next bytes to write.
-    async fn next(&mut self) -> Result<Bytes, io::Error> {
-        match self.phase {
-            Phase::Greeting => {
-                self.phase = Phase::Following;
-                // The id without data is kept by clients as if it were a frame's: whoever is cut off before the first
-                // frame goes on from here, not from whenever it comes back.
-                let from = show(self.stream.mark());
-                return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {from}\n\n")));
-            }
-            Phase::Parting => {
-                // A connection that breaks takes with it what was not yet sent.
-                sleep(PARTING).await;
-                return Err(broken());
-            }
-            Phase::Following => {}
-        }
-        let doors = Arc::clone(&self.doors);
-        tokio::select! {
-            biased;
-            () = doors.draining.cancelled() => {
-                self.phase = Phase::Parting;
-                Ok(Bytes::from(format!(": the server is stopping; reconnect\nretry: {RETRY_MILLIS}\n\n")))
-            }
-            bytes = self.deliver() => bytes,
-        }
-    }
-
-    /// Frames, or a comment when there are none for a while.
-    async fn deliver(&mut self) -> Result<Bytes, io::Error> {
-        sleep_until(self.rested_at).await;
-        let ctx = &self.doors.ctx;
-        let until = Instant::now() + self.doors.limits.ping;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let frames = match timeout(left, self.stream.next(ctx)).await {
-                Ok(Ok(frames)) => frames,
-                Ok(Err(end)) => {
-                    tracing::debug!(reason = %end, "a stream ended");
-                    return Err(broken());
-                }
-                Err(_silence) => {
-                    self.stream.check_key(ctx).map_err(|_ended| broken())?;
-                    return Ok(Bytes::from_static(b": ping\n\n"));
-                }
-            };
-            let mut text = BytesMut::new();
-            let wire = self.wire;
-            for frame in &frames {
-                text.extend_from_slice(&frame.encoded(wire, |frame| encode(frame, wire)));
-            }
-            if !text.is_empty() {
-                let now = Instant::now();
-                let rest = self.doors.pace.rest(now.into_std().duration_since(self.doors.started));
-                self.rested_at = now + rest;
-                return Ok(text.freeze());
-            }
-        }
-    }
 }
