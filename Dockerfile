@@ -14,6 +14,8 @@ COPY migrations migrations
 COPY core core
 COPY templates templates
 COPY assets assets
+COPY openapi openapi
+COPY CONFORMANCE.md CONFORMANCE.md
 COPY src src
 # What was downloaded and compiled before is kept between builds, so that a change compiles only itself.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
