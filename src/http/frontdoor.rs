@@ -171,6 +171,9 @@ fn lost(
     let mut response = problem.response(id, Dialect::Standard, Family::House);
     adorn(response.headers_mut(), id, None);
     if let Some(doors) = doors {
+        if doors.draining.is_cancelled() {
+            response.head_mut().set_connection_type(ConnectionType::Close);
+        }
         let labels = RequestLabels { method, route: Arc::from(LOST), status: response.status().as_u16() };
         count(doors, &labels, id, began);
     }

@@ -48,7 +48,7 @@ pub(super) struct Live {
     phase: Phase,
     /// When it may be delivered to again.
     rested_at: Instant,
-    /// When it first and when it last could not read on, in an outage of the database.
+    /// The first and the last failed read of an outage of the database.
     outage: Option<(Instant, Instant)>,
     _permit: StreamPermit,
 }
@@ -120,14 +120,17 @@ impl Live {
         }
     }
 
-    /// Whether it goes on although it could not read on: the database was away for a moment, and nothing is lost by waiting.
+    /// Whether the stream goes on after a failure to read: when the database was away for a moment, waiting loses nothing.
     fn outlasts(&mut self, end: &End) -> bool {
+        if !matches!(end, End::Failed(failure) if failure.is_passing()) {
+            return false;
+        }
         let now = Instant::now();
         // Failures that are further from each other than two comments are of two outages.
         let same = self.outage.filter(|(_, last)| now.duration_since(*last) < 2 * self.doors.limits.ping);
         let began = same.map_or(now, |(began, _)| began);
         self.outage = Some((began, now));
-        matches!(end, End::Failed(failure) if failure.is_passing()) && now.duration_since(began) < PATIENCE
+        now.duration_since(began) < PATIENCE
     }
 
     /// Frames, or a comment when there are none for a while.

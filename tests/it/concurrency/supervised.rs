@@ -90,6 +90,8 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
     let metrics = ada.get("//metrics").await.text;
     let counted = metrics.lines().any(|line| line.starts_with("entente_task_failures_total{task="));
     assert!(counted, "{metrics}");
+    let lost = r#"entente_http_requests_total{method="GET",route="lost",status="500"}"#;
+    assert!(metrics.lines().any(|line| line.starts_with(lost)), "{metrics}");
     server.stop().await;
 }
 

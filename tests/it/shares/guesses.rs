@@ -2,8 +2,6 @@
 //! those who come from one address wait for one another first.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -42,6 +40,11 @@ impl Person {
     }
 }
 
+/// What a login may take beside a flood: what it takes alone, 100 ms more, and a part for a machine that has other things to do.
+fn bound(quiet: Duration) -> Duration {
+    quiet * 2 + Duration::from_millis(100)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_wrong_secrets_at_once_keep_nobody_waiting() {
     let world = World::start().await;
@@ -74,32 +77,41 @@ async fn a_hundred_wrong_secrets_at_once_keep_nobody_waiting() {
     world.end().await;
 }
 
+/// Tries so many wrong passwords at once from an address, and how long Ada takes to log in meanwhile.
+async fn beside_guesses(ada: &Person, host: u8, many: usize) -> Duration {
+    let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
+    let guesser = reqwest::Client::builder().no_proxy().local_address(address).build().unwrap();
+    let mut flood = JoinSet::new();
+    for n in 0..many {
+        let request = guesser.post(&ada.url).header("sec-fetch-site", "same-origin");
+        let request = request.body(format!("name=human.nobody{n}&password=guess+guess+guess"));
+        flood.spawn(async move { request.send().await.unwrap().status().as_u16() });
+    }
+    // Once one is answered the others wait for their turns.
+    let first = flood.join_next().await.unwrap().unwrap();
+    let took = ada.log_in().await;
+    let statuses = flood.join_all().await;
+    assert!(statuses.iter().chain([&first]).all(|status| [401, 503].contains(status)), "{statuses:?}");
+    took
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_passwords_keep_nobody_waiting() {
     let world = World::start().await;
     let ada = Person::new(&world).await;
-    // From elsewhere, and from the address that Ada herself has once got in from.
-    for host in [2, 1] {
-        let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
-        let guesser = reqwest::Client::builder().no_proxy().local_address(address).build().unwrap();
-        let (mut flood, answered) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
-        for n in 0..50 {
-            let request = guesser.post(&ada.url).header("sec-fetch-site", "same-origin");
-            let request = request.body(format!("name=human.nobody{n}&password=guess+guess+guess"));
-            let answered = Arc::clone(&answered);
-            flood.spawn(async move {
-                let status = request.send().await.unwrap().status().as_u16();
-                answered.fetch_add(1, Ordering::Relaxed);
-                status
-            });
-        }
-        let first = flood.join_next().await.unwrap().unwrap();
-        ada.log_in().await;
-        // In one queue with them she would come after nearly all, or be told to come again.
-        let before = answered.load(Ordering::Relaxed);
-        assert!(before < 25, "{before} of 50 guesses are checked before who knows the password gets in");
-        let statuses = flood.join_all().await;
-        assert!(statuses.iter().chain([&first]).all(|status| [401, 503].contains(status)), "{statuses:?}");
+    let quiet = ada.log_in().await.min(ada.log_in().await).min(ada.log_in().await);
+    // An address has 60 tries a minute. The least of three counts: whatever else the machine does is not the server's.
+    let mut elsewhere = Duration::MAX;
+    for host in [2, 3, 4] {
+        elsewhere = elsewhere.min(beside_guesses(&ada, host, 50).await);
+    }
+    // The address that Ada herself has once got in from.
+    let mut here = Duration::MAX;
+    for _ in 0..3 {
+        here = here.min(beside_guesses(&ada, 1, 19).await);
+    }
+    for took in [elsewhere, here] {
+        assert!(took < bound(quiet), "{took:?} beside wrong passwords, {quiet:?} alone");
     }
     world.end().await;
 }
