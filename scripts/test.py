@@ -7,9 +7,11 @@ With --again a test that fails is run once more, alone, after its step. One that
 failure; more than two of them, or one that fails again, fail the run.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,10 +27,14 @@ PAGES = ROOT / "tests" / "web"
 FLAKY_LIMIT = 2
 # Failing tests that are run again: more of them are no accident, and would take the run past its time.
 AGAIN_LIMIT = 10
+# Seconds for such a test: one that hangs fails, and the run ends in its time.
+AGAIN_SECONDS = 300
 SLOWEST = 10
 # Tests of one program at once. They compute for two thirds of their time, and wait for the rest: one more than there are cores keeps
 # the cores busy; two more starve each other.
 THREADS = (os.cpu_count() or 1) + 1
+# Seconds for one file of tests of the pages.
+PAGE_SECONDS = 600
 # Where servers under test keep their files if there is room: on a disk most of the time would go into making them.
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
@@ -68,8 +74,7 @@ class Run:
                 self.broken.append(failure.name)
                 continue
             print(f"\n=== again, alone: {failure.name}", flush=True)
-            passed = subprocess.run(failure.alone, cwd=failure.cwd, check=False, env=os.environ | scratch()).returncode == 0
-            if passed:
+            if passes(failure):
                 self.flaky.append(failure)
             else:
                 self.broken.append(failure.name)
@@ -99,6 +104,21 @@ def scratch():
         return {}
     there = os.statvfs(MEMORY)
     return {"TMPDIR": str(MEMORY)} if there.f_bavail * there.f_frsize >= ROOM else {}
+
+
+def passes(failure):
+    """Whether a test that failed passes alone."""
+    child = subprocess.Popen(failure.alone, cwd=failure.cwd, env=os.environ | scratch(), start_new_session=True)
+    try:
+        return child.wait(AGAIN_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        print(f"\n=== not done after {AGAIN_SECONDS} s: {failure.name}", flush=True)
+        return False
+    finally:
+        # Servers and browsers that a test left behind, too.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 def command(*words, cwd=ROOT, **environment):
@@ -192,25 +212,30 @@ def clients(run):
 
 
 def web(run):
-    """The pages in a real browser."""
+    """The pages in a real browser, one file after the other."""
     command("cargo", "build", "--quiet")
-    node = [PAGES / "node_modules" / ".bin" / "node", "--test", "--test-concurrency=1", "--test-timeout=1200000"]
-    pages = sorted(path.name for path in PAGES.glob("*.test.js"))
+    return [failure for path in sorted(PAGES.glob("*.test.js")) for failure in page(run, path.name)]
+
+
+def page(run, file):
+    """One file of tests of the pages: times and failures of its tests."""
+    node = [PAGES / "node_modules" / ".bin" / "node", "--test", "--test-concurrency=1", f"--test-timeout={PAGE_SECONDS * 1000}"]
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         said = ["--test-reporter=spec", "--test-reporter-destination=stdout"]
         kept = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
-        _, status = lines_of([*node, *said, *kept, *pages], cwd=PAGES)
+        _, status = lines_of([*node, *said, *kept, file], cwd=PAGES)
         if not report.exists():
-            raise subprocess.CalledProcessError(status, "node --test")
+            raise subprocess.CalledProcessError(status, file)
         for _, name, seconds, log in cases(report):
             run.tests.append((seconds, f"web {name}"))
             if log is not None:
-                alone = [*node, f"--test-name-pattern=^{re.escape(name)}$", *pages]
-                failures.append(Failure(f"web {name}", log, alone, PAGES))
+                # A file that fails as a whole carries its own name.
+                only = [] if name == file else [f"--test-name-pattern=^{re.escape(name)}$"]
+                failures.append(Failure(f"web {name}", log, [*node, *only, file], PAGES))
     if status != 0 and not failures:
-        raise subprocess.CalledProcessError(status, "node --test")
+        raise subprocess.CalledProcessError(status, file)
     return failures
 
 

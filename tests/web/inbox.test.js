@@ -3,11 +3,11 @@
 
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { close, closeWindows, idOf, output, ownPassword, question, serve, until, window, windowOf } from "./kit.js";
+import { close, closeWindows, idOf, output, ownPassword, question, serve, until, window, windowOf, withdrawAll } from "./kit.js";
 
 let server;
 before(async () => { server = await serve(); });
-afterEach(closeWindows);
+afterEach(async () => { await closeWindows(); await withdrawAll(server.release); });
 after(async () => { await close(); await server?.stop(); });
 
 const ask = (more, change) => server.release.post("/moments", question(more, change));

@@ -187,6 +187,14 @@ export function question(more = {}, change = {}) {
 
 export const idOf = (moment) => moment.id ?? moment.moment_id;
 
+/** Withdraws what an agent still asks: the same question may not be open twice, and each test asks it. */
+export async function withdrawAll(agent) {
+  const { moments } = await agent.get("/moments?state=open");
+  for (const moment of moments) {
+    await agent.post(`/moments/${idOf(moment)}/withdraw`, { reason: "The test that asked is over." });
+  }
+}
+
 /** Waits until something holds. */
 export async function until(holds, what) {
   const end = Date.now() + 30000;

@@ -3,7 +3,7 @@
 import { createServer } from "node:http";
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { close, closeWindows, idOf, ownPassword, question, serve, until, window, windowOf } from "./kit.js";
+import { close, closeWindows, idOf, ownPassword, question, serve, until, window, windowOf, withdrawAll } from "./kit.js";
 
 const PASSWORD = "four plain words here";
 let server;
@@ -11,7 +11,7 @@ before(async () => {
   server = await serve();
   await ownPassword(server, "human.ada", PASSWORD);
 });
-afterEach(closeWindows);
+afterEach(async () => { await closeWindows(); await withdrawAll(server.release); });
 after(async () => { await close(); await server?.stop(); });
 
 const ask = (more, change) => server.release.post("/moments", question(more, change));
@@ -92,9 +92,10 @@ test("what is being written outlives a login that ends, and goes by the next one
   await way.waitFor();
   assert.equal(await page.locator("textarea[name=answer]").inputValue(), "Ship it on Thursday.");
   const [fresh] = await Promise.all([page.context().waitForEvent("page"), way.click()]);
+  // Said for a few seconds only, and perhaps before the other window has all of its page.
+  const told = page.getByRole("status").getByText("You are logged in again.").waitFor();
   await logIn(fresh);
-  await fresh.waitForURL(`**/inbox/${idOf(moment)}`);
-  await page.getByRole("status").getByText("You are logged in again.").waitFor();
+  await Promise.all([told, fresh.waitForURL(`**/inbox/${idOf(moment)}`)]);
   await page.getByRole("button", { name: "Answer in these words" }).click();
   await page.getByRole("heading", { name: "Answered" }).waitFor();
   assert.equal((await stateOf(moment)).resolution.answer, "Ship it on Thursday.");
