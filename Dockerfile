@@ -11,11 +11,11 @@ ENV SQLX_OFFLINE=true \
 COPY Cargo.toml Cargo.lock ./
 COPY .sqlx .sqlx
 COPY migrations migrations
-COPY core core
-COPY templates templates
-COPY assets assets
 COPY openapi openapi
 COPY CONFORMANCE.md CONFORMANCE.md
+COPY templates templates
+COPY assets assets
+COPY crates crates
 COPY src src
 # What was downloaded and compiled before is kept between builds, so that a change compiles only itself.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

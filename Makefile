@@ -57,7 +57,7 @@ deny: ## Licences, advisories and sources of the dependencies (cargo install car
 	cargo deny check
 
 bench: setup ## The law by itself, then load runs beside PostgreSQL; the tables go to bench-results/
-	cargo bench -p entente-core --bench law
+	cargo bench -p entente-domain --bench law
 	cargo bench --bench load
 
 fuzz: ## A minute of random bytes for the reader of envelopes (cargo install cargo-fuzz)

@@ -9,16 +9,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 check=
 if [ "${1:-}" = --check ]; then check=yes; shift; fi
-[ $# -gt 0 ] || set -- cargo check --quiet --lib
+[ $# -gt 0 ] || set -- cargo check --quiet --package entente-kernel
 DATABASE_URL=$(scripts/dev-db.sh)
 export DATABASE_URL SQLX_OFFLINE=false
 fresh=$(mktemp -d)
 # Queries are only looked at when the crate is compiled, so it has to look changed; afterwards it is as old as it was, and what was
 # built from it for other purposes stays good.
 before=$(mktemp)
-touch -r src/lib.rs "$before"
-trap 'touch -r "$before" src/lib.rs; rm -rf "$fresh" "$before"; scripts/dev-db.sh stop' EXIT
-touch src/lib.rs
+touch -r crates/kernel/src/lib.rs "$before"
+trap 'touch -r "$before" crates/kernel/src/lib.rs; rm -rf "$fresh" "$before"; scripts/dev-db.sh stop' EXIT
+touch crates/kernel/src/lib.rs
 SQLX_OFFLINE_DIR=$fresh "$@"
 if [ -n "$check" ]; then
   diff -r .sqlx "$fresh" >/dev/null && exit

@@ -26,19 +26,20 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use entente_core::egress::Allowed;
-use entente_core::federation::Federation;
-use entente_core::signatures::{Signer, parse_seed};
+use entente_api::mcp::Site;
+use entente_domain::egress::Allowed;
+use entente_domain::federation::Federation;
+use entente_domain::signatures::{Signer, parse_seed};
+use entente_kernel::VaultSettings;
+use entente_kernel::jobs::JobSettings;
+use entente_kernel::moments::MomentSettings;
+use entente_kernel::post::PostSettings;
+use entente_kernel::sessions::SessionSettings;
+use entente_runtime::spans::Collector;
 
 use self::credentials::CredentialConfig;
 use self::door::DoorConfig;
 use self::names::Judged;
-use crate::app::VaultSettings;
-use crate::app::jobs::JobSettings;
-use crate::app::moments::MomentSettings;
-use crate::app::post::PostSettings;
-use crate::app::sessions::SessionSettings;
-use crate::mcp::Site;
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,23 +48,6 @@ pub enum LogFormat {
     Human,
     /// A JSON object per line.
     Json,
-}
-
-/// A collector of OpenTelemetry.
-#[derive(Clone)]
-pub struct Collector {
-    /// Its address, without the path that OTLP has for spans.
-    pub endpoint: String,
-    /// What it is sent along: names and values, often a key.
-    pub headers: Vec<(String, String)>,
-    /// Which part of the traces that begin here is measured, 0 to 1. Others decide for those that they began.
-    pub ratio: f64,
-}
-
-impl fmt::Debug for Collector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Collector").field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
 }
 
 /// The configuration of a server.
@@ -381,12 +365,4 @@ impl Config {
         };
         Err(ConfigError(faults.into_iter().chain(misspelt).chain(unknown).collect()))
     }
-}
-
-/// The key that the client commands send: from the environment only, because every user of a machine can read its
-/// command lines.
-#[must_use]
-#[expect(clippy::disallowed_methods, reason = "this file is the one that reads the environment")]
-pub fn api_key() -> Option<String> {
-    std::env::var("ENTENTE_API_KEY").ok().filter(|key| !key.is_empty())
 }

@@ -15,8 +15,24 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
 use actix_web::web;
-use entente_core::clock::Clock;
-use entente_core::ids::{Chance, NodeId};
+use entente_api::http::frontdoor::RequestIds;
+use entente_api::http::hooks;
+use entente_api::http::{Checkup, Connections, Doors, Pace};
+use entente_api::web::pace::Pace as Logins;
+use entente_domain::clock::Clock;
+use entente_domain::ids::{Chance, NodeId};
+use entente_kernel::feed::Feed;
+use entente_kernel::invocations::Desk;
+use entente_kernel::jobs::Works;
+use entente_kernel::post::Post;
+use entente_kernel::seeds::{self, Seed};
+use entente_kernel::sends::Sends;
+use entente_kernel::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
+use entente_runtime::environment::{self, OsChance, SharedClock};
+use entente_runtime::metrics::Metrics;
+use entente_runtime::spans::{Spans, SpansError};
+use entente_runtime::tasks::Tasks;
+use entente_store::migrate::SchemaError;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
@@ -24,12 +40,6 @@ use tracing::{info, warn};
 
 pub(crate) use self::database::patiently;
 use self::pools::Pools;
-use crate::app::invocations::Desk;
-use crate::app::jobs::Works;
-use crate::app::post::Post;
-use crate::app::seeds::{self, Seed};
-use crate::app::sends::Sends;
-use crate::app::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks, keys, server_keys};
 use crate::background;
 use crate::background::bridging::Bridging;
 use crate::background::deliver::Courier;
@@ -37,17 +47,6 @@ use crate::background::egress::{Names, SystemNames};
 use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
-use crate::environment::{self, OsChance, SharedClock};
-use crate::feed::Feed;
-use crate::http::frontdoor::RequestIds;
-use crate::http::hooks;
-
-use crate::db::{self, migrate::SchemaError};
-use crate::http::{Checkup, Connections, Doors, Pace};
-use crate::shutdown::Tasks;
-use crate::telemetry::Metrics;
-use crate::telemetry::spans::{Spans, SpansError};
-use crate::web::pace::Pace as Logins;
 
 /// Refused subscriptions held at once (contract 11.4).
 const HELD: usize = 1_024;
@@ -170,7 +169,7 @@ impl Server {
         let tasks = Tasks::new(&metrics);
         let Pools { house, webhooks, sweeping, messages, doors } =
             Pools::open(&config, &database, &tasks).await?;
-        db::migrate::run(&house).await?;
+        entente_store::migrate::run(&house).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&house, &clock, &chance, key).await).await?;
         let ctx = Ctx {

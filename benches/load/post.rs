@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use entente_core::clock::rfc3339;
-use entente_core::envelopes::signing::{SigningKey, sign};
-use entente_core::signatures::Signer;
+use entente_domain::clock::rfc3339;
+use entente_domain::envelopes::signing::{SigningKey, sign};
+use entente_domain::signatures::Signer;
 use serde_json::{Map, Value, json};
 
 use super::client::{Load, closed, request};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use entente::db::binaries::Binaries;
-use entente::db::private::Private;
-use entente_core::ids::MessageId;
+use entente_domain::ids::MessageId;
+use entente_store::binaries::Binaries;
+use entente_store::private::Private;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};

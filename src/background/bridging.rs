@@ -1,15 +1,15 @@
-//! Bridging: carrying between envelopes, jobs and messages what somebody has said is to be carried (`app/bridges.rs`). Every
+//! Bridging: carrying between envelopes, jobs and messages what somebody has said is to be carried (`kernel/src/bridges.rs`). Every
 //! server does; one at a time has a bridge in hand.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_kernel::jobs::Works;
+use entente_kernel::sends::Sends;
+use entente_kernel::{Ctx, Outcome, bridges};
 use tokio_util::sync::CancellationToken;
 
 use super::{TURN, every, note, tick, timely};
-use crate::app::jobs::Works;
-use crate::app::sends::Sends;
-use crate::app::{Ctx, Outcome, bridges};
 
 /// How often it is looked whether there is something to carry.
 const BEAT: Duration = Duration::from_millis(250);

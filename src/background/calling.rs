@@ -1,4 +1,4 @@
-//! Calling tools (RFC-0014): what was handed in at the desk (`app/invocations/desk.rs`) is written down, called, and what came of
+//! Calling tools (RFC-0014): what was handed in at the desk (`kernel/src/invocations/desk.rs`) is written down, called, and what came of
 //! it is written down. No transaction is open while a tool is waited for. What a tool says is freed of the secret before
 //! anybody sees it.
 
@@ -7,18 +7,18 @@ mod tokens;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use entente_core::invocations::{INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped};
-use entente_core::limits::TOOL_RESULT_BYTES;
-use entente_core::tool_secrets::Scrubber;
+use entente_domain::invocations::{INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped};
+use entente_domain::limits::TOOL_RESULT_BYTES;
+use entente_domain::tool_secrets::Scrubber;
+use entente_kernel::invocations::{self, Begun, Made, Order, Started, busy};
+use entente_kernel::{Ctx, Outcome};
+use entente_runtime::tasks::Tasks;
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
 use super::egress::{Egress, Heard, Unheard};
-use crate::app::invocations::{self, Begun, Made, Order, Started, busy};
-use crate::app::{Ctx, Outcome};
-use crate::shutdown::Tasks;
 use tokens::Tokens;
 
 /// Calls that this server makes at once.

@@ -1,13 +1,16 @@
-//! Delivering: what is queued is signed and sent, and what came of it is written down (`app/deliveries.rs`). No transaction
+//! Delivering: what is queued is signed and sent, and what came of it is written down (`kernel/src/deliveries.rs`). No transaction
 //! is open while a receiver is waited for; a receiver that hangs keeps nobody waiting but itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use entente_core::clock::Timestamp;
-use entente_core::ids::NodeId;
-use entente_core::retries::Failure;
-use entente_core::traces::Trace;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::NodeId;
+use entente_domain::retries::Failure;
+use entente_domain::traces::Trace;
+use entente_kernel::deliveries::{self, Attempted, Batch, Due, Next, Shift};
+use entente_kernel::{Ctx, Outcome, endpoints};
+use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -16,9 +19,6 @@ use tokio_util::sync::CancellationToken;
 use super::egress::{Answer, Egress, Silence};
 use super::standstill::Standstill;
 use super::{TURN, every, note, timely};
-use crate::app::deliveries::{self, Attempted, Batch, Due, Next, Shift};
-use crate::app::{Ctx, Outcome, endpoints};
-use crate::shutdown::Tasks;
 
 /// How often it is looked whether something has become due.
 const BEAT: Duration = Duration::from_millis(250);

@@ -1,5 +1,5 @@
 //! Egress: the one place from which the server itself sends requests. It follows no redirect, uses no proxy, reads little
-//! of an answer, and connects to no address that `entente_core::egress` closes.
+//! of an answer, and connects to no address that `entente_domain::egress` closes.
 //!
 //! The guard sits in the resolver, so the address that was judged is the one that is connected to: a name that stands for
 //! a public address when it is checked and for an inner one when it is used gains nothing. Addresses written in a URL are
@@ -15,17 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
-use entente_core::clock::Timestamp;
-use entente_core::egress::{Allowed, judge, judge_secret};
-use entente_core::tool_calls::Call;
+use entente_domain::clock::Timestamp;
+use entente_domain::egress::{Allowed, judge, judge_secret};
+use entente_domain::tool_calls::Call;
+use entente_kernel::WebhookSettings;
+use entente_runtime::tls;
 use reqwest::Method;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, timeout, timeout_at};
-
-use crate::app::WebhookSettings;
-use crate::tls;
 
 /// Bytes of an answer that are read; the connection of one that says more is closed.
 const READ_BYTES: usize = 20_000;

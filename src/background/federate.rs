@@ -1,20 +1,20 @@
 //! Carrying letters to peers (RFC-0022): what is due is signed and sent, and what came of it is written down
-//! (`app/federation/letters.rs`). No transaction is open while a peer is waited for; a peer that hangs keeps only its own letters
+//! (`kernel/src/federation/letters.rs`). No transaction is open while a peer is waited for; a peer that hangs keeps only its own letters
 //! waiting, because each has its own hands. What happened on peers' intents is turned into letters by a sweep.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use entente_core::retries::Failure;
+use entente_domain::retries::Failure;
+use entente_kernel::federation::{self, Answered, Due};
+use entente_kernel::{Ctx, Outcome};
+use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::egress::{Egress, Silence};
 use super::{TURN, every, note, timely};
-use crate::app::federation::{self, Answered, Due};
-use crate::app::{Ctx, Outcome};
-use crate::shutdown::Tasks;
 
 /// How often it is looked whether something has become due.
 const BEAT: Duration = Duration::from_millis(250);

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use entente_kernel::{Ctx, jobs, keys, streams};
+use entente_runtime::tasks::Tasks;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{FEED_TURN, every, keep, note, tick, timely};
-use crate::app::{Ctx, jobs, keys, streams};
-use crate::shutdown::Tasks;
 
 /// How often the database is asked for what was missed. Wake-ups make this rarely needed; it bounds what a lost one costs.
 const LOOK_AROUND: Duration = Duration::from_millis(400);

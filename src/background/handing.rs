@@ -1,14 +1,14 @@
-//! Handing out: has what happened queued for its receivers, soon after it happened, and replays done (`app/fanout.rs`,
-//! `app/replays.rs`).
+//! Handing out: has what happened queued for its receivers, soon after it happened, and replays done (`kernel/src/fanout.rs`,
+//! `kernel/src/replays.rs`).
 
 use std::time::Duration;
 
+use entente_kernel::{Ctx, Outcome, fanout, replays};
+use entente_runtime::tasks::Tasks;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{TURN, keep, note, timely};
-use crate::app::{Ctx, Outcome, fanout, replays};
-use crate::shutdown::Tasks;
 
 /// How often it is looked although nothing was heard: other servers commit too.
 const BEAT: Duration = Duration::from_millis(300);
@@ -26,7 +26,7 @@ async fn drive(ctx: Ctx, stopping: CancellationToken) {
         if let Err(failure) = all(&ctx).await {
             note("webhook fan-out", &failure);
         }
-        let heard = !ctx.webhooks.audience.lock().await.listeners.is_empty();
+        let heard = ctx.webhooks.has_listeners().await;
         ctx.feed.set_stirring(heard);
     }
 }

@@ -18,16 +18,16 @@ pub mod sweeps;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_core::ids::NodeId;
+use entente_domain::ids::NodeId;
+use entente_kernel::{AppError, Ctx, Outcome};
+use entente_runtime::deadlines::within;
+use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use self::deliver::Courier;
 use self::federate::Carrier;
-use crate::app::{AppError, Ctx, Outcome};
-use crate::db::deadlines::within;
-use crate::shutdown::Tasks;
 
 /// How often the database is asked whether it is there.
 const PULSE: Duration = Duration::from_millis(500);

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use entente_core::clock::Timestamp;
-use entente_core::ids::{IntentId, NodeId};
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, NodeId};
+use entente_kernel::feed::Touch;
+use entente_kernel::nodes::{self, TOPIC, leave, read, sign};
+use entente_kernel::{AppError, Ctx, keys};
+use entente_runtime::deadlines::within;
+use entente_runtime::tasks::Tasks;
 use sqlx::postgres::PgListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{FEED_TURN, every, keep, note, tick, timely};
-use crate::app::nodes::{self, TOPIC, leave, read, sign};
-use crate::app::{AppError, Ctx, keys};
-use crate::db::deadlines::within;
-use crate::feed::Touch;
-use crate::shutdown::Tasks;
 
 /// How often a server says that it is there.
 const SIGN: Duration = Duration::from_secs(2);

@@ -1,18 +1,18 @@
 //! Taking credentials back: what is due is asked of who made it, and what came of it is written down
-//! (`app/credentials/revoking.rs`). No transaction is open while an upstream is waited for; one that hangs keeps only its own
+//! (`kernel/src/credentials/revoking.rs`). No transaction is open while an upstream is waited for; one that hangs keeps only its own
 //! waiting, until all hands are full.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_kernel::credentials::{self, Due, Trouble};
+use entente_kernel::{Ctx, Outcome};
+use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
 use super::{TURN, every, note, timely};
-use crate::app::credentials::{self, Due, Trouble};
-use crate::app::{Ctx, Outcome};
-use crate::shutdown::Tasks;
 
 /// How often it is looked whether something has become due.
 const BEAT: Duration = Duration::from_millis(250);

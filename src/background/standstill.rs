@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use entente_core::clock::{Clock as _, Timestamp};
+use entente_domain::clock::{Clock as _, Timestamp};
+use entente_runtime::environment::SystemClock;
+use entente_runtime::tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
 use super::{every, tick};
-use crate::environment::SystemClock;
-use crate::shutdown::Tasks;
 
 /// How often it is noted that the process runs.
 const TICK: Duration = Duration::from_millis(100);

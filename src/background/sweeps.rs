@@ -5,13 +5,13 @@ pub mod turns;
 
 use std::time::Duration;
 
-use crate::app::{
+use entente_kernel::{
     Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
     envelope_logs, envelopes, failures, federation, heartbeats, idempotency, invocations, jobs, keys, leases,
     memory, moments, pairs, pending, people, sessions, suspensions, tasks, tool_credentials, tool_grants,
     triggers, vaults, workers,
 };
-use crate::telemetry::SweepLabels;
+use entente_runtime::metrics::SweepLabels;
 
 /// Things dealt with in one run at the most, so that no run takes long.
 const BATCH: i64 = 500;

@@ -3,7 +3,12 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use entente_core::clock::Clock as _;
+use entente_domain::clock::Clock as _;
+use entente_kernel::diagnosis::{Facts, facts};
+use entente_runtime::environment;
+use entente_store::binaries::Binaries;
+use entente_store::migrate::{self, MIGRATIONS, SchemaError};
+use entente_store::private::{Found, Private};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::time::timeout;
@@ -11,13 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Done;
 use super::run::{Database, database};
-use crate::app::diagnosis::{Facts, facts};
 use crate::config::Config;
-use crate::db::binaries::Binaries;
-use crate::db::migrate::{self, MIGRATIONS, SchemaError};
-use crate::db::private::{Found, Private};
 use crate::startup::StartError;
-use crate::{db, environment, telemetry};
+use crate::telemetry;
 
 /// Milliseconds by which the clocks of the database's machine and of this one may differ unremarked.
 const CLOCK_MILLIS: i64 = 500;
@@ -27,7 +28,7 @@ pub(super) async fn migrate() -> Done {
     let config = Config::from_environment()?;
     telemetry::init(&config);
     let Database { options, private } = database(&config).await?;
-    let pool = db::pool(options, 2, &CancellationToken::new());
+    let pool = entente_store::pool(options, 2, &CancellationToken::new());
     let done = async {
         let before = migrate::applied(&pool).await?;
         migrate::run(&pool).await?;
@@ -87,9 +88,12 @@ pub(super) async fn doctor() -> Done {
     for told in &config.unknown {
         findings.say(false, told)?;
     }
-    match config.database_url.as_deref().map(db::options) {
+    match config.database_url.as_deref().map(entente_store::options) {
         Some(Some(options)) => {
-            findings.note(&format!("the database is the one of DATABASE_URL: {}", db::named(&options)))?;
+            findings.note(&format!(
+                "the database is the one of DATABASE_URL: {}",
+                entente_store::named(&options)
+            ))?;
             examine(&mut findings, options, config.database_connections).await?;
         }
         Some(None) => findings.say(false, &StartError::Url.to_string())?,
@@ -131,7 +135,7 @@ const REACH: Duration = Duration::from_secs(10);
 async fn examine(findings: &mut Findings, options: PgConnectOptions, connections: u32) -> Done {
     // Whatever is asked, nothing is changed.
     let options = options.options([("default_transaction_read_only", "on")]);
-    let named = db::named(&options);
+    let named = entente_store::named(&options);
     let late = |_late| Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()));
     let connected = timeout(REACH, options.connect()).await.unwrap_or_else(late);
     let mut connection = match connected {

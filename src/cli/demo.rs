@@ -13,15 +13,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use entente_core::egress::Allowed;
-use entente_core::export::Export;
+use entente_client::remote::{Api, Failure as Refusal};
+use entente_client::tail::Frames;
+use entente_domain::egress::Allowed;
+use entente_domain::export::Export;
+use entente_kernel::seeds;
+use entente_runtime::signals::Signals;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::remote::{Api, Failure as Refusal};
-use super::tail::Frames;
 use super::{Done, Failure, run};
-use crate::app::seeds;
 use crate::config::Config;
 use crate::telemetry;
 
@@ -45,7 +46,7 @@ impl Demo {
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
         // A slow statement or a late connection says that the machine is busy, and has no place in a transcript; nor have the keys
         // that are refused on purpose.
-        "warn,sqlx=error,entente::telemetry::refused=off".clone_into(&mut config.log);
+        "warn,sqlx=error,entente_kernel::refused=off".clone_into(&mut config.log);
         telemetry::init(&config);
         let temporary = self.data_dir.is_none();
         let dir = self
@@ -55,7 +56,7 @@ impl Demo {
 
         let begun = Instant::now();
         say("entente demo: two agents talk, on a server of their own")?;
-        let mut signals = run::Signals::listen()?;
+        let mut signals = Signals::listen()?;
         let (server, private) = run::start(config, Vec::new(), &mut signals).await?;
         let root = seeds::development(&server.ctx).await?.and_then(|new| new.secret);
         let url = format!("http://{}", server.address);

@@ -1,37 +1,19 @@
 //! The command line. `serve`, `dev` and `demo` run a server, `migrate` and `doctor` look after its database; the client
-//! commands talk to a server like any other client. It decides nothing: what a command may do is the server's to say.
+//! commands are `entente_client`'s.
 
-mod agents;
-mod channels;
-mod checkpoints;
 mod database;
-mod decide;
 mod demo;
-mod envelopes;
-mod intents;
-mod jobs;
-mod keys;
-mod leases;
-mod messages;
-mod moments;
-mod output;
-mod people;
-mod principals;
-mod remote;
 mod run;
-mod schemas;
 mod stdio;
-mod tail;
-mod tasks;
-mod traces;
 mod vault_key;
-mod verify;
-mod webhooks;
 mod welcome;
-mod worker;
-mod workflows;
+
+use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
+use entente_api::http::openapi::Document;
+
+pub use entente_client::{Done, Ended, Failure};
 
 /// The coordination server for AI agents.
 #[derive(Debug, Parser)]
@@ -55,67 +37,11 @@ enum Command {
     Migrate,
     /// Examine the configuration and the database, and say what to do
     Doctor,
-    #[command(name = "principal")]
-    Principals(principals::Principals),
-    #[command(name = "person")]
-    People(people::People),
-    #[command(name = "key")]
-    Keys(keys::Keys),
-    Whoami(principals::Whoami),
-    #[command(name = "agent")]
-    Agents(agents::Agents),
-    #[command(name = "identity")]
-    Identities(checkpoints::Identities),
-    #[command(name = "checkpoint")]
-    Checkpoints(checkpoints::Checkpoints),
-    #[command(name = "intent")]
-    Intents(intents::Intents),
-    #[command(name = "channel")]
-    Channels(channels::Channels),
-    #[command(name = "lease")]
-    Leases(leases::Leases),
-    #[command(name = "task")]
-    Tasks(tasks::Tasks),
-    #[command(name = "job")]
-    Jobs(jobs::Jobs),
-    Worker(worker::Worker),
-    #[command(name = "workflow")]
-    Workflows(workflows::Workflows),
-    #[command(name = "envelope")]
-    Envelopes(envelopes::Envelopes),
-    Send(messages::Send),
-    Ask(messages::Ask),
-    Reply(messages::Reply),
-    Messages(messages::Messages),
-    Tail(tail::Tail),
-    Trace(traces::Trace),
-    #[command(name = "schema")]
-    Schemas(schemas::Schemas),
-    #[command(name = "webhook")]
-    Webhooks(webhooks::Webhooks),
-    #[command(name = "moment")]
-    Moments(moments::Moments),
-    Decide(decide::Decide),
-    Verify(verify::Verify),
+    #[command(flatten)]
+    Client(entente_client::Command),
     /// Print the OpenAPI document
     Openapi,
 }
-
-/// What went wrong, for people.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// A job that was followed to an end that is no success: its exit status tells which (`cli/jobs/follow.rs`).
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Ended {
-    /// The exit status.
-    pub code: u8,
-    /// How it ended.
-    pub message: String,
-}
-
-/// What every command answers with.
-pub type Done = Result<(), Failure>;
 
 /// Runs the command that the arguments name.
 ///
@@ -129,32 +55,13 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Demo(demo) => demo.run().await,
         Command::Migrate => database::migrate().await,
         Command::Doctor => database::doctor().await,
-        Command::Principals(principals) => principals.run().await,
-        Command::People(people) => people.run().await,
-        Command::Keys(keys) => keys.run().await,
-        Command::Whoami(whoami) => whoami.run().await,
-        Command::Agents(agents) => agents.run().await,
-        Command::Identities(identities) => identities.run().await,
-        Command::Checkpoints(checkpoints) => checkpoints.run().await,
-        Command::Intents(intents) => intents.run().await,
-        Command::Channels(channels) => channels.run().await,
-        Command::Leases(leases) => leases.run().await,
-        Command::Tasks(tasks) => tasks.run().await,
-        Command::Jobs(jobs) => jobs.run().await,
-        Command::Worker(worker) => worker.run().await,
-        Command::Workflows(workflows) => workflows.run().await,
-        Command::Envelopes(envelopes) => envelopes.run().await,
-        Command::Send(send) => send.run().await,
-        Command::Ask(ask) => ask.run().await,
-        Command::Reply(reply) => reply.run().await,
-        Command::Messages(messages) => messages.run().await,
-        Command::Tail(tail) => tail.run().await,
-        Command::Trace(trace) => trace.run().await,
-        Command::Schemas(schemas) => schemas.run().await,
-        Command::Webhooks(webhooks) => webhooks.run().await,
-        Command::Moments(moments) => moments.run().await,
-        Command::Decide(decide) => decide.run().await,
-        Command::Verify(verify) => verify.run(),
-        Command::Openapi => verify::openapi(),
+        Command::Client(command) => command.run().await,
+        Command::Openapi => openapi(),
     }
+}
+
+/// Prints the OpenAPI document.
+fn openapi() -> Done {
+    std::io::stdout().lock().write_all(Document::get().json.as_bytes())?;
+    Ok(())
 }

@@ -4,17 +4,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
-use entente_core::egress::Allowed;
-use entente_core::principals::Kind;
+use entente_domain::egress::Allowed;
+use entente_domain::principals::Kind;
+use entente_kernel::keys::NewKey;
+use entente_kernel::people;
+use entente_kernel::seeds::{self, Seed};
+use entente_runtime::signals::Signals;
+use entente_store::private::Private;
 use sqlx::postgres::PgConnectOptions;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, vault_key, welcome};
-use crate::app::keys::NewKey;
-use crate::app::people;
-use crate::app::seeds::{self, Seed};
 use crate::config::Config;
-use crate::db::{self, private::Private};
 use crate::startup::{Parts, Server, StartError, patiently};
 use crate::telemetry;
 
@@ -69,27 +69,6 @@ fn parse_seed(text: &str) -> Result<Seed, String> {
         return Err(wrong());
     }
     Ok(Seed { kind, id: id.to_owned(), secret: secret.to_owned() })
-}
-
-/// The signals that tell a server to stop: SIGTERM and Ctrl-C. They are listened to from the first moment on, so that
-/// one that comes while the server starts leaves nothing behind either.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// Resolves when the server is told to stop.
-    pub(super) async fn told(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 /// Runs a server in production.
@@ -182,7 +161,7 @@ pub(super) struct Database {
 /// The database that the configuration names, else a private one, started.
 pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
     if let Some(url) = &config.database_url {
-        return Ok(Database { options: db::options(url).ok_or(StartError::Url)?, private: None });
+        return Ok(Database { options: entente_store::options(url).ok_or(StartError::Url)?, private: None });
     }
     let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
     let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;

@@ -4,12 +4,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
-use entente_core::sessions::dialects::Dialect;
+use entente_api::arcp;
+use entente_domain::sessions::dialects::Dialect;
+use entente_kernel::seeds;
+use entente_runtime::signals::Signals;
 
-use super::run::{Dev, Signals, run_until, start};
+use super::run::{Dev, run_until, start};
 use super::{Done, Failure};
-use crate::app::seeds;
-use crate::arcp;
 use crate::telemetry;
 
 /// Serve one ARCP session over stdin and stdout, and HTTP besides; ends with its input
@@ -46,7 +47,7 @@ impl ArcpStdio {
     }
 }
 
-async fn announce(ctx: &crate::app::Ctx) -> Result<(), Failure> {
+async fn announce(ctx: &entente_kernel::Ctx) -> Result<(), Failure> {
     let made = seeds::development(ctx).await?;
     if let Some(secret) = made.and_then(|made| made.secret) {
         eprintln!("A key for this run, which may do everything and act as anybody: {}", secret.0);

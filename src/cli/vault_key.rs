@@ -8,14 +8,14 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use entente_core::ids::Chance as _;
-use entente_core::vault_keys::VaultKey;
+use entente_domain::ids::Chance as _;
+use entente_domain::vault_keys::VaultKey;
+use entente_runtime::environment::OsChance;
+use entente_store::private::Private;
 use zeroize::Zeroizing;
 
 use super::Failure;
 use crate::config::Config;
-use crate::db::private::Private;
-use crate::environment::OsChance;
 
 /// The file that it is in.
 const FILE: &str = "vault.key";

@@ -1,11 +1,10 @@
 //! The question that waits in the inbox of whoever tries a server out (`entente dev`): so that the first page shows what the
 //! others will be like. It is asked once, as any agent asks.
 
-use entente_core::moments::MomentAsk;
+use entente_domain::moments::MomentAsk;
+use entente_kernel::moments::{self, Filter};
+use entente_kernel::{Caller, Ctx, Outcome, authentication, people};
 use serde_json::{Value, json};
-
-use crate::app::moments::{self, Filter};
-use crate::app::{Caller, Ctx, Outcome, authentication, people};
 
 /// Who asks it.
 const GUIDE: &str = "agent.guide";

@@ -1,6 +1,8 @@
 //! Where spans are sent.
 
-use super::{Collector, Reader};
+use entente_runtime::spans::Collector;
+
+use super::Reader;
 
 impl Reader<'_> {
     pub(super) fn collector(&mut self) -> Option<Collector> {

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use entente_core::capabilities::Namespace;
-use entente_core::credentials::Rule;
-use entente_core::globs::Glob;
+use entente_domain::capabilities::Namespace;
+use entente_domain::credentials::Rule;
+use entente_domain::globs::Glob;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -322,7 +322,7 @@ fn rule(agents: &[String], namespaces: Vec<String>, models: bool) -> Result<Rule
 }
 
 fn ttl(said: Option<u32>) -> Result<u32, String> {
-    let most = entente_core::jobs::ask::RUNTIME_SECONDS;
+    let most = entente_domain::jobs::ask::RUNTIME_SECONDS;
     let seconds = said.unwrap_or(most);
     if (1..=most).contains(&seconds) {
         return Ok(seconds);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use entente_core::access::Policy;
+use entente_domain::access::Policy;
 
 use super::Reader;
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use entente_core::federation::signing::parse_key;
-use entente_core::federation::{Federation, Part, Peer, Relationship, did_of, is_same_did};
-use entente_core::globs::Glob;
-use entente_core::limits::FEDERATION_PEERS;
-use entente_core::principals::check_name;
+use entente_domain::federation::signing::parse_key;
+use entente_domain::federation::{Federation, Part, Peer, Relationship, did_of, is_same_did};
+use entente_domain::globs::Glob;
+use entente_domain::limits::FEDERATION_PEERS;
+use entente_domain::principals::check_name;
 use serde::Deserialize;
 
 use super::Reader;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use entente_kernel::jobs::{JobSettings, Policy};
+
 use super::Reader;
-use crate::app::jobs::{JobSettings, Policy};
 
 impl Reader<'_> {
     pub(super) fn jobs(&mut self) -> JobSettings {

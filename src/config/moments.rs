@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use entente_kernel::moments::MomentSettings;
+
 use super::Reader;
-use crate::app::moments::MomentSettings;
 
 impl Reader<'_> {
     pub(super) fn moments(&mut self) -> MomentSettings {

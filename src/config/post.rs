@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use entente_core::envelopes::purposes::{Pattern, TOLERATED};
-use entente_core::envelopes::window::Window;
+use entente_domain::envelopes::purposes::{Pattern, TOLERATED};
+use entente_domain::envelopes::window::Window;
+use entente_kernel::post::{PostSettings, Relay, Signatures};
 
 use super::Reader;
-use crate::app::post::{PostSettings, Relay, Signatures};
 
 impl Reader<'_> {
     pub(super) fn post(&mut self) -> PostSettings {

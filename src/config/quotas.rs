@@ -1,6 +1,6 @@
 //! What is configured about the priorities of envelopes (AEE §11.6).
 
-use entente_core::envelopes::quotas::Rates;
+use entente_domain::envelopes::quotas::Rates;
 
 use super::Reader;
 

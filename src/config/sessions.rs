@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use entente_core::sessions::features::Features;
+use entente_domain::sessions::features::Features;
+use entente_kernel::sessions::{SessionSettings, TokenSecret};
 
 use super::Reader;
-use crate::app::sessions::{SessionSettings, TokenSecret};
 
 /// Characters of a secret at the least: what is shorter can be guessed.
 const SECRET: usize = 16;

@@ -1,7 +1,8 @@
 //! What is configured about where this server stands for those outside: its own URL, and who may call it from a browser.
 
+use entente_api::mcp::Site;
+
 use super::Reader;
-use crate::mcp::Site;
 
 impl Reader<'_> {
     pub(super) fn site(&mut self) -> Site {

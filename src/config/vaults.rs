@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use entente_core::vault_keys::{Keyring, VaultKey};
+use entente_domain::vault_keys::{Keyring, VaultKey};
+use entente_kernel::VaultSettings;
 
 use super::Reader;
-use crate::app::VaultSettings;
 
 impl Reader<'_> {
     pub(super) fn vaults(&mut self) -> VaultSettings {

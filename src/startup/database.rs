@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use entente_kernel::{AppError, Outcome};
 use sqlx::PgPool;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::StartError;
-use crate::app::{AppError, Outcome};
-use crate::{app, db};
 
 /// How long the database may take to be there when the server starts: in a composition both start together.
 const DATABASE_WAIT: Duration = Duration::from_mins(1);
@@ -54,11 +53,11 @@ pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
     loop {
         match pool.acquire().await {
             Ok(mut connection) => {
-                let version = app::server_version(&mut connection).await?;
+                let version = entente_kernel::server_version(&mut connection).await?;
                 return if version >= 150_000 { Ok(()) } else { Err(StartError::Version(version / 10_000)) };
             }
             Err(e @ (sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut)) if Instant::now() < deadline => {
-                info!(error = %e, database = db::named(&pool.connect_options()), "waiting for the database");
+                info!(error = %e, database = entente_store::named(&pool.connect_options()), "waiting for the database");
                 sleep(AGAIN).await;
             }
             Err(sqlx::Error::Database(e))
@@ -67,7 +66,7 @@ pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
                 info!("the database is starting");
                 sleep(AGAIN).await;
             }
-            Err(e) => return Err(StartError::Database(db::named(&pool.connect_options()), e)),
+            Err(e) => return Err(StartError::Database(entente_store::named(&pool.connect_options()), e)),
         }
     }
 }

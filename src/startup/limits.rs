@@ -1,7 +1,8 @@
 //! What the door is limited to, by the configuration.
 
+use entente_api::http::Limits;
+
 use crate::config::Config;
-use crate::http::Limits;
 
 pub(super) fn limits(config: &Config) -> Limits {
     Limits {

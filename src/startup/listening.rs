@@ -7,11 +7,11 @@ use std::time::Duration;
 use actix_web::dev::{Extensions, ServerHandle};
 use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
+use entente_api::http::{Doors, application};
+use entente_runtime::tasks::Tasks;
 
 use super::sockets;
 use crate::config::Config;
-use crate::http::{Doors, application};
-use crate::shutdown::Tasks;
 
 /// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
 /// a closing one (contract 3.2), so the server must be the more patient side.

@@ -1,15 +1,14 @@
 //! The server's connections to the database, in several pools: a connection is served by the thread that made it, and nobody waits
 //! for one that is busy with something of another kind.
 
+use entente_runtime::tasks::Tasks;
+use entente_store::commit::PLACES;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use super::{StartError, database};
 use crate::background::sweeps;
 use crate::config::Config;
-use crate::db;
-use crate::db::commit::PLACES;
-use crate::shutdown::Tasks;
 
 /// Connections of the writers' and background tasks' own pool, besides one per writer.
 const HOUSE_CONNECTIONS: u32 = 7;
@@ -47,11 +46,15 @@ impl Pools {
         let (options, leaving) = (|| database.clone(), tasks.draining());
         let pools = Self {
             // Jobs and envelopes that wait for somebody's lock, beside their writers; messages below.
-            house: db::house_pool(options(), writers.saturating_add(HOUSE_CONNECTIONS + 2 * PLACES), leaving),
-            webhooks: db::patient_pool(options(), WEBHOOK_CONNECTIONS, leaving),
-            sweeping: db::house_pool(options(), sweeps::turns::CONNECTIONS, leaving),
-            messages: db::writers_pool(options(), writers.saturating_add(PLACES), leaving),
-            doors: db::pool(options(), config.database_connections, leaving),
+            house: entente_store::house_pool(
+                options(),
+                writers.saturating_add(HOUSE_CONNECTIONS + 2 * PLACES),
+                leaving,
+            ),
+            webhooks: entente_store::patient_pool(options(), WEBHOOK_CONNECTIONS, leaving),
+            sweeping: entente_store::house_pool(options(), sweeps::turns::CONNECTIONS, leaving),
+            messages: entente_store::writers_pool(options(), writers.saturating_add(PLACES), leaving),
+            doors: entente_store::pool(options(), config.database_connections, leaving),
         };
         // One connection of each is there before the first request is.
         for pool in [&pools.house, &pools.messages, &pools.doors] {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use entente_core::ids::NodeId;
+use entente_domain::ids::NodeId;
+use entente_kernel::Ctx;
+use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 
 use super::StartError;
-use crate::app::Ctx;
 use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names};
 use crate::background::federate::Carrier;
-use crate::shutdown::Tasks;
 
 /// The courier, with so many hands, and the carrier; each with a client of its own, both with a pool that no writer waits for.
 pub(super) fn senders(

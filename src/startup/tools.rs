@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use entente_kernel::Ctx;
+use entente_kernel::invocations::Desk;
+use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Mutex;
 
 use super::StartError;
-use crate::app::Ctx;
-use crate::app::invocations::Desk;
 use crate::background::calling::Calling;
 use crate::background::egress::{Egress, Names};
-use crate::db;
-use crate::shutdown::Tasks;
 
 /// Connections of those who call tools: a call waits for its vault with one in its hand, and no writer is to wait for that.
 const TOOL_CONNECTIONS: u32 = 6;
@@ -31,7 +30,7 @@ pub(super) fn start(
     let (desk, orders) = Desk::new();
     let egress =
         Egress::to_tools(&ctx.settings.vaults.allowed, Arc::clone(names)).map_err(StartError::Egress)?;
-    let pool = db::pool(database, TOOL_CONNECTIONS, tasks.draining());
+    let pool = entente_store::pool(database, TOOL_CONNECTIONS, tasks.draining());
     let ctx = Ctx { pool: pool.clone(), ..ctx.clone() };
     let (calling, orders) = (Calling::new(ctx, egress, tasks), Arc::new(Mutex::new(orders)));
     let all = tasks.clone();

@@ -1,8 +1,8 @@
 //! What the server itself answers to tasks that are addressed to it (AEE §9.2).
 
-use entente::app::answers::{Answer, INFO, REFUTED, answer, health};
-use entente::app::{Caller, authentication, refutations};
-use entente_core::envelopes::{self, Envelope, EnvelopeType};
+use entente_domain::envelopes::{self, Envelope, EnvelopeType};
+use entente_kernel::answers::{Answer, INFO, REFUTED, answer, health};
+use entente_kernel::{Caller, authentication, refutations};
 
 use super::envelopes::{letter, mail, two, with};
 use super::harness::{Value, World, json};
@@ -113,7 +113,7 @@ async fn health_is_what_is_found() {
     let old = health(ctx).await;
     assert_eq!((&old["status"], &old["checks"]["migrations"]), (&json!("unhealthy"), &json!(false)));
     let away = sqlx::PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/none").unwrap();
-    let gone = health(&entente::app::Ctx { pool: away, ..ctx.clone() }).await;
+    let gone = health(&entente_kernel::Ctx { pool: away, ..ctx.clone() }).await;
     assert_eq!((&gone["status"], &gone["checks"]["database"]), (&json!("unhealthy"), &json!(false)));
     world.end().await;
 }

@@ -1,7 +1,7 @@
 //! Tasks that wait for a person to agree (`requires.human_approval`, AEE §3).
 
-use entente::app::seeds;
-use entente_core::principals::Kind;
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
 
 use crate::envelopes::{answer, letter, mail, two, with};
 use crate::harness::{Client, Receiver, Reply, Setup, Value, World, json, subscribe};

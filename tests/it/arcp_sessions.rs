@@ -86,7 +86,7 @@ async fn a_signed_token_opens_a_session_for_its_principal() {
         let signed = format!("agent.far.away.{exp}");
         let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(signed.as_bytes());
-        format!("{signed}.{}", entente_core::canonical::hex(&mac.finalize().into_bytes()))
+        format!("{signed}.{}", entente_domain::canonical::hex(&mac.finalize().into_bytes()))
     };
     let soon = world.ctx().now().timestamp() + 3_600;
     let mut socket = Socket::open(&world, &token(soon, secret)).await;

@@ -57,7 +57,7 @@ async fn a_key_that_somebody_else_made_decides_nothing() {
         decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.dev` made this key").await;
     }
     // Nor what a key makes that may administer.
-    let all: Vec<&str> = entente_core::keys::Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+    let all: Vec<&str> = entente_domain::keys::Scope::ALL.iter().map(|scope| scope.as_str()).collect();
     let strong = admin.post("/principals/human.ada/keys", json!({ "scopes": all })).await.is(201);
     let strong = world.client(strong["key"].as_str().unwrap());
     let next = strong.post("/principals/human.ada/keys", json!({})).await.is(201);
@@ -206,7 +206,7 @@ async fn what_an_older_release_wrote_down_decides_nothing() {
         .execute(pool)
         .await
         .unwrap();
-    entente::app::keys::refresh(world.ctx()).await.unwrap();
+    entente_kernel::keys::refresh(world.ctx()).await.unwrap();
     decides_nothing(&world, &key, &moment, "nobody has noted how this key came about").await;
     let mut late = Browser::new(world.address);
     assert_eq!(log_in(&mut late, "human.ada", OWN).await.location, "/password");

@@ -1,8 +1,8 @@
 //! Checkpoints (RFC-0019): taken by admins and by time, proofs under them, their anchors, and who sees them.
 
-use entente_core::checkpoints::Checkpoint;
-use entente_core::ids::IntentId;
-use entente_core::signatures::PublicKey;
+use entente_domain::checkpoints::Checkpoint;
+use entente_domain::ids::IntentId;
+use entente_domain::signatures::PublicKey;
 
 use crate::harness::{Client, Setup, Value, World, ids, json, talk};
 
@@ -149,12 +149,12 @@ async fn an_event_is_proved_to_be_under_a_checkpoint() {
         let proof = ada.get(&format!("{path}/{event}")).await.ok();
         assert_eq!((&proof["leaf_index"], &proof["merkle_root"]), (&json!(index), &made["merkle_root"]));
         assert_eq!(proof["proof_hashes"].as_array().unwrap().len(), 3);
-        let digest = |value: &Value| entente_core::canonical::read(value.as_str().unwrap()).unwrap();
+        let digest = |value: &Value| entente_domain::canonical::read(value.as_str().unwrap()).unwrap();
         let steps = proof["proof_hashes"].as_array().unwrap().iter();
         let root = steps.fold(digest(&proof["event_hash"]), |hash, step| {
             let other = digest(&step["hash"]);
             let pair = if step["position"] == "left" { [other, hash] } else { [hash, other] };
-            entente_core::canonical::sha256(pair.concat())
+            entente_domain::canonical::sha256(pair.concat())
         });
         assert_eq!(root, digest(&made["merkle_root"]));
     }

@@ -9,7 +9,7 @@ mod writers;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use entente_core::ids::MessageId;
+use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
 use crate::harness::{Client, Setup, Sse, Value, World, json, talk};

@@ -220,7 +220,7 @@ async fn the_past_is_sent_again_from_a_time_on() {
     assert_eq!(line.receiver.ids(), sent);
     line.receiver.take();
     line.world.clock.advance(3_600);
-    let since = |at| json!({ "since": entente_core::clock::rfc3339(at) });
+    let since = |at| json!({ "since": entente_domain::clock::rfc3339(at) });
     let replay = format!("{}/replay", line.path);
     line.ada.post(&replay, since(begin)).await.is(202);
     line.world.hooks().await;

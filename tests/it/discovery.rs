@@ -1,6 +1,6 @@
 //! Discovery (contract 4.9): what the server says of itself is what its routes are, and needs no key.
 
-use entente::http::openapi::Document;
+use entente_api::http::openapi::Document;
 
 use crate::harness::{Setup, Value, World, json};
 

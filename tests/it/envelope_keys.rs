@@ -3,10 +3,10 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use entente::app::envelope_keys::{still_in_force, verify};
-use entente_core::envelopes::signing::{Sig, SigningKey, decode, sign};
-use entente_core::envelopes::{Envelope, check};
-use entente_core::signatures::Signer;
+use entente_domain::envelopes::signing::{Sig, SigningKey, decode, sign};
+use entente_domain::envelopes::{Envelope, check};
+use entente_domain::signatures::Signer;
+use entente_kernel::envelope_keys::{still_in_force, verify};
 
 use crate::envelopes::letter;
 use crate::harness::{Client, Setup, Value, World, json};
@@ -113,7 +113,7 @@ async fn keys_are_rotated_with_an_overlap_and_end_the_instant_they_say() {
         (3_600, vec!["next"]),
     ] {
         let passed =
-            (world.ctx().now() - entente_core::clock::parse("2026-11-21T08:00:00Z").unwrap()).num_seconds();
+            (world.ctx().now() - entente_domain::clock::parse("2026-11-21T08:00:00Z").unwrap()).num_seconds();
         world.clock.advance(until - passed);
         assert_eq!(counting(&world, "agent.ada", &["old", "next", "none"]).await, expected, "{until}");
         assert_eq!(judged(&world, &by_old).await.is_ok(), expected.contains(&"old"), "{until}");

@@ -8,7 +8,7 @@ mod refutations;
 mod threads;
 pub mod trust;
 
-use entente_core::clock::rfc3339;
+use entente_domain::clock::rfc3339;
 
 use super::harness::{Client, Setup, Value, World, json};
 
@@ -231,7 +231,7 @@ async fn a_wrong_hash_is_found_by_parties_and_tells_strangers_nothing() {
         with(letter(&world, id, (from, "agent.bob")), payload)
     };
     let kept = bob.get("/aee/envelopes/envelope-1").await.ok();
-    let right = entente_core::envelopes::hash(kept["envelope"].as_object().unwrap());
+    let right = entente_domain::envelopes::hash(kept["envelope"].as_object().unwrap());
     for (client, who) in [(&ada, "agent.ada"), (&bob, "agent.bob")] {
         let wrong = refers(&format!("{who}-wrong"), who, "sha256:00");
         client.post("/aee/envelopes", wrong).await.refused(422, "reference_hash_mismatch");

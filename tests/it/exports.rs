@@ -1,6 +1,6 @@
 //! What was tampered with is found, and where (RFC-0019): in an export, with nothing but the file, and in the database.
 
-use entente_core::export::{Export, Report};
+use entente_domain::export::{Export, Report};
 use serde_json::Map;
 
 use crate::harness::{Client, Value, World, json};
@@ -253,7 +253,7 @@ async fn what_is_changed_in_the_database_is_found() {
         ("UPDATE events SET event_hash = 'x' WHERE intent_id = '$' AND sequence = 6", vec![6, 5]),
     ] {
         let id = six(&ada).await;
-        let uuid = id.parse::<entente_core::ids::IntentId>().unwrap().uuid().to_string();
+        let uuid = id.parse::<entente_domain::ids::IntentId>().unwrap().uuid().to_string();
         let path = format!("/intents/{id}/events/verify");
         let (found, verdicts) = behind(&world, &ada, &path, &what.replace('$', &uuid)).await;
         let mut named: Vec<i64> =

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use entente_core::federation::signing::{show_key, sign};
-use entente_core::signatures::Signer;
+use entente_domain::federation::signing::{show_key, sign};
+use entente_domain::signatures::Signer;
 
 use crate::harness::{Client, Cluster, Setup, Value, World, json};
 

@@ -3,7 +3,7 @@
 
 mod racing;
 
-use entente_core::export::Export;
+use entente_domain::export::Export;
 
 use crate::harness::{Client, Setup, Sse, Value, World, ids, json};
 

@@ -1,7 +1,7 @@
 //! Agents' keys (RFC-0018): registered by a signed challenge, rotated on the old key's word, revoked by whoever keeps the
 //! agent; and what they sign.
 
-use entente_core::signatures::{Signer, statement};
+use entente_domain::signatures::{Signer, statement};
 
 use crate::harness::{Client, Setup, Value, World, json, send, talk};
 

@@ -1,8 +1,8 @@
 //! Keys (design §3): made once and shown once, rotated with an overlap, ended by time, and what a presented key must be to
 //! open anything. Ending them at once is `revocations.rs`, what they may do `powers.rs`, how often `rates.rs`.
 
-use entente_core::ids::Chance;
-use entente_core::keys::Presented;
+use entente_domain::ids::Chance;
+use entente_domain::keys::Presented;
 
 use crate::harness::{Client, Reply, Value, World, json};
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use entente_core::ids::MessageId;
+use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
 use self::readers::{Heard, follow, poll};

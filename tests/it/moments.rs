@@ -66,7 +66,7 @@ pub fn at(moment: &Value) -> String {
 
 /// Has what time has done to moments written down; how much that was.
 pub async fn pass_time(world: &World) -> u64 {
-    entente::app::moments::pass_time(world.ctx(), 500).await.unwrap()
+    entente_kernel::moments::pass_time(world.ctx(), 500).await.unwrap()
 }
 
 /// Asks so many questions, and lets their time pass.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use entente_core::ids::MessageId;
+use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
 use crate::harness::process::{KEY, Launch, Place};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use entente::http::openapi::Document;
+use entente_api::http::openapi::Document;
 
 use super::harness::{Value, World, conformity};
 
@@ -131,7 +131,7 @@ fn failures_are_said_in_the_form_that_they_have() {
 fn words_are_written_as_they_are_sent() {
     let document: Value = serde_json::from_str(&Document::get().json).unwrap();
     let schemas = document["components"]["schemas"].as_object().unwrap();
-    let codes: Vec<&str> = entente_core::refusal::Code::ALL.iter().map(|code| code.wire()).collect();
+    let codes: Vec<&str> = entente_domain::refusal::Code::ALL.iter().map(|code| code.wire()).collect();
     assert_eq!(schemas["Code"]["enum"], serde_json::json!(codes));
     let mut lists = 0;
     for (name, schema) in schemas {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use entente::config::Config;
-use entente::db::private::Private;
 use entente::startup::{Parts, Server};
+use entente_store::private::Private;
 use futures_util::future::join_all;
 use sqlx::ConnectOptions as _;
 
@@ -32,9 +32,9 @@ async fn on_own_postgres(place: &Place) -> (Server, Private) {
     let parts = Parts { seeded_keys: true, ..Parts::real(config.unwrap(), private.options()) };
     let server = Server::start(parts).await.unwrap();
     for (kind, id) in [("service", "service.any"), ("agent", "agent.ada"), ("agent", "agent.bob")] {
-        let kind = entente_core::principals::Kind::parse(kind).unwrap();
+        let kind = entente_domain::principals::Kind::parse(kind).unwrap();
         let key = if id == "service.any" { KEY.to_owned() } else { key_of(id) };
-        entente::app::seeds::seed(&server.ctx, kind, id, &key).await.unwrap();
+        entente_kernel::seeds::seed(&server.ctx, kind, id, &key).await.unwrap();
     }
     (server, private)
 }

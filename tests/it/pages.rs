@@ -284,7 +284,7 @@ async fn a_question_that_cannot_be_read_is_never_shown_as_one() {
     let told = json!({ "fallback_text": "Shall <i>1.4</i> ship?" });
     let broken = crate::moments::ask(&agent, told).await["id"].as_str().unwrap().to_owned();
     let whole = crate::moments::ask(&agent, json!({})).await["id"].as_str().unwrap().to_owned();
-    let uuid = broken.parse::<entente_core::ids::MomentId>().unwrap().uuid();
+    let uuid = broken.parse::<entente_domain::ids::MomentId>().unwrap().uuid();
     let cases = [
         ("no JSON", "{", "Ship release 1.4"),
         ("a member is missing", r#"{"synopsis":"Ship release 1.4 now."}"#, "Ship release 1.4 now"),

@@ -1,7 +1,7 @@
 //! People getting in: passwords and one-time links, what they open, who may make them, and how they end.
 
-use entente::app::seeds;
-use entente_core::principals::Kind;
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
 
 use super::harness::{Client, Setup, World, http, json};
 use super::pages::{Browser, Page};

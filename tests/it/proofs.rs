@@ -1,7 +1,7 @@
 //! Proofs and keys where things go wrong (RFC-0018): retries, clocks that go back, channels that are not there for the sender.
 
-use entente_core::ids::IntentId;
-use entente_core::signatures::statement;
+use entente_domain::ids::IntentId;
+use entente_domain::signatures::statement;
 
 use crate::harness::{Value, World, json, talk};
 use crate::identities::{key, proved, register};

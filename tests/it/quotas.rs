@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use entente::app::Quotas;
-use entente_core::envelopes::Priority;
-use entente_core::envelopes::quotas::Rates;
-use entente_core::refusal::Code;
+use entente_domain::envelopes::Priority;
+use entente_domain::envelopes::quotas::Rates;
+use entente_domain::refusal::Code;
+use entente_kernel::Quotas;
 
 use crate::harness::{Setup, World};
 

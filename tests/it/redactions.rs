@@ -1,7 +1,7 @@
 //! What is handed on instead of an envelope that a rule leaves something out of, and its answer (AEE §11.5).
 
-use entente::app::seeds;
-use entente_core::principals::Kind;
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
 
 use crate::envelopes::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use entente::app::replays;
 use entente::background::handing;
-use entente_core::clock::{Timestamp, rfc3339};
-use entente_core::ids::EndpointId;
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::ids::EndpointId;
+use entente_kernel::replays;
 
 use crate::harness::{Client, Receiver, Value, World, json, send, subscribe, talk};
 

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente::app::{Grant, Grants};
-use entente_core::canonical::sha256;
-use entente_core::clock::{Timestamp, parse};
-use entente_core::ids::KeyId;
-use entente_core::keys::{KeyAsk, create};
-use entente_core::principals::Kind;
+use entente_domain::canonical::sha256;
+use entente_domain::clock::{Timestamp, parse};
+use entente_domain::ids::KeyId;
+use entente_domain::keys::{KeyAsk, create};
+use entente_domain::principals::Kind;
+use entente_kernel::{Grant, Grants};
 
 use crate::harness::{Setup, Sse, World, json, talk};
 use crate::keys::{key, shut};
@@ -79,7 +79,7 @@ async fn another_server_hears_of_a_revocation() {
     there.get("/intents").await.ok();
     admin.delete(&made.path()).await.ok();
     // What the other server does every few hundred milliseconds.
-    entente::app::keys::refresh(other.ctx()).await.unwrap();
+    entente_kernel::keys::refresh(other.ctx()).await.unwrap();
     shut(&there.get("/intents").await);
     other.server.stop().await;
     world.end().await;

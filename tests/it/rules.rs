@@ -1,10 +1,10 @@
 //! The rules of what may pass between whom (AEE §11.5): who sets them, what they may be, and that a server remembers them
 //! truly.
 
-use entente::app::rulebook;
-use entente_core::envelopes::policy::judge;
-use entente_core::envelopes::{self, Envelope};
-use entente_core::refusal::Code;
+use entente_domain::envelopes::policy::judge;
+use entente_domain::envelopes::{self, Envelope};
+use entente_domain::refusal::Code;
+use entente_kernel::rulebook;
 
 use super::envelopes::letter;
 use super::harness::{Setup, Value, World, json};

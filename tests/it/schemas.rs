@@ -1,8 +1,8 @@
 //! Schemas of payloads (AEE §6.4, §9.3): published, read back, taken back, and what they say of a payload.
 
-use entente::app::{AppError, rulebook};
-use entente_core::envelopes::Warning;
-use entente_core::refusal::Code;
+use entente_domain::envelopes::Warning;
+use entente_domain::refusal::Code;
+use entente_kernel::{AppError, rulebook};
 
 use super::harness::{Client, Value, World, json};
 use super::rules::envelope;
@@ -161,7 +161,7 @@ async fn a_change_has_only_what_was_changed_read_again() {
     let bad = json!({ "cluster": 7 });
     let faults = async || {
         let book = rulebook::latest(world.ctx()).await.unwrap();
-        let kind = entente_core::envelopes::EnvelopeType::Task;
+        let kind = entente_domain::envelopes::EnvelopeType::Task;
         book.faults(world.ctx(), "ops.backup.check", kind, &bad).await.unwrap().unwrap().len()
     };
     assert_eq!(faults().await, 1);

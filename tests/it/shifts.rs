@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use entente::app::{deliveries, endpoints};
-use entente_core::ids::{EndpointId, NodeId};
-use entente_core::webhooks::DisabledReason;
+use entente_domain::ids::{EndpointId, NodeId};
+use entente_domain::webhooks::DisabledReason;
+use entente_kernel::{deliveries, endpoints};
 
 use crate::harness::{Act, Receiver, Value, World, json, send, subscribe, talk};
 

@@ -7,14 +7,14 @@ mod traces;
 
 use std::time::Duration;
 
-use entente::app::{
+use entente::background::sweeps::Sweep;
+use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
+use entente_domain::ids::IntentId;
+use entente_kernel::{
     Ctx, access, channels, checkpoints, coordinators, credentials, deliveries, departures, envelope_logs,
     envelopes, failures, heartbeats, idempotency, invocations, jobs, leases, moments, pairs, pending,
     sessions, suspensions, tasks, tool_grants, triggers, workers,
 };
-use entente::background::sweeps::Sweep;
-use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
-use entente_core::ids::IntentId;
 
 use self::traces::traces;
 use crate::agents::registered;
@@ -233,8 +233,8 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Pairs => pairs::time_out(ctx, limit).await,
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Moments => moments::pass_time(ctx, limit).await,
-        Sweep::Links => entente::app::people::tidy(ctx, limit).await,
-        Sweep::Memory => entente::app::memory::expire_due(ctx, limit).await,
+        Sweep::Links => entente_kernel::people::tidy(ctx, limit).await,
+        Sweep::Memory => entente_kernel::memory::expire_due(ctx, limit).await,
         Sweep::Retries => failures::retry_due(ctx, limit).await,
         Sweep::Triggers => triggers::pass_time(ctx, limit).await,
         Sweep::TriggerFirings => triggers::tidy(ctx, limit).await,

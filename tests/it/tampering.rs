@@ -1,12 +1,12 @@
 //! Who can write to the database can change everything in it, and is found out (RFC-0019): each column of a log and of its
 //! checkpoints counts, and a log that was made anew as a whole contradicts the checkpoints that it had.
 
-use entente_core::canonical;
-use entente_core::checkpoints::Checkpoint;
-use entente_core::events::{Event, hash};
-use entente_core::export::Export;
-use entente_core::ids::IntentId;
-use entente_core::signatures::statement;
+use entente_domain::canonical;
+use entente_domain::checkpoints::Checkpoint;
+use entente_domain::events::{Event, hash};
+use entente_domain::export::Export;
+use entente_domain::ids::IntentId;
+use entente_domain::signatures::statement;
 use sqlx::AssertSqlSafe;
 
 use crate::harness::{Client, Setup, Value, World, json};
@@ -181,7 +181,7 @@ async fn a_checkpoint_that_another_signed_is_neither_trusted_nor_signed_again() 
 
 /// Changes the payload of an event and makes the log anew from there, line's end and all, as one would who knows how.
 async fn rewrite(world: &World, intent: IntentId, sequence: i64) {
-    let mut log: Vec<Event> = entente::app::events::whole_log(world.ctx(), intent).await.unwrap();
+    let mut log: Vec<Event> = entente_kernel::events::whole_log(world.ctx(), intent).await.unwrap();
     let mut previous = None;
     for event in &mut log {
         if event.sequence == sequence {

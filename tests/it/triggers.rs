@@ -337,7 +337,7 @@ async fn so_many_and_no_more() {
 async fn a_principal_has_so_many() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
-    for _ in 0..entente_core::limits::TRIGGERS {
+    for _ in 0..entente_domain::limits::TRIGGERS {
         trigger(&ada, "schedule", json!({})).await;
     }
     let refused = ada.post("/triggers", json!({ "name": "n", "type": "schedule" })).await;

@@ -12,7 +12,7 @@ mod places;
 mod triggers;
 mod vaults;
 
-use entente::http::openapi::Document;
+use entente_api::http::openapi::Document;
 
 use self::bodies::body;
 use self::places::Places;

@@ -1,7 +1,7 @@
 //! Receivers of webhooks (RFC-0006, RFC-0016, RFC-0021 §2.4.3): subscribing, who is told what, secrets.
 
-use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
-use entente_core::ids::EndpointId;
+use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
+use entente_domain::ids::EndpointId;
 
 use crate::harness::{Got, Receiver, Value, World, ids, json, send, subscribe, talk};
 
@@ -381,7 +381,7 @@ async fn the_next_run_of_a_development_server_goes_on_with_the_subscriptions_of_
     subscribe(&last, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
     // Each run makes a key of its own, and ends the one before.
     let next = world.admin().await;
-    entente::app::keys::refresh(world.ctx()).await.unwrap();
+    entente_kernel::keys::refresh(world.ctx()).await.unwrap();
     last.get("/principals/me").await.refused(401, "unauthenticated");
     let said = json!({ "sender": "service.dev", "payload": { "n": 1 } });
     next.post(&format!("/channels/{channel}/messages"), said).await.is(201);

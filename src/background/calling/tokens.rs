@@ -6,19 +6,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use entente_core::ids::ToolCredentialId;
-use entente_core::invocations::Mishap;
-use entente_core::limits::TOOL_RESULT_BYTES;
-use entente_core::tool_credentials::ToolCredential;
-use entente_core::tool_secrets::{Scrubber, ToolSecret};
+use entente_domain::ids::ToolCredentialId;
+use entente_domain::invocations::Mishap;
+use entente_domain::limits::TOOL_RESULT_BYTES;
+use entente_domain::tool_credentials::ToolCredential;
+use entente_domain::tool_secrets::{Scrubber, ToolSecret};
+use entente_kernel::Outcome;
+use entente_kernel::invocations::Started;
+use entente_kernel::tool_credentials::{self, Kept};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex as Turn;
 use zeroize::Zeroizing;
 
 use super::{Calling, Failed, failed};
-use crate::app::Outcome;
-use crate::app::invocations::Started;
-use crate::app::tool_credentials::{self, Kept};
 
 /// Tokens remembered at the most.
 const TOKENS: usize = 1_000;

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use entente_core::budgets::Budget;
-use entente_core::clock::rfc3339;
-use entente_core::credentials::Bounds;
+use entente_domain::budgets::Budget;
+use entente_domain::clock::rfc3339;
+use entente_domain::credentials::Bounds;
+use entente_kernel::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};
-use crate::app::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
 use crate::background::egress::{Ask, Upstreams};
 use crate::config::credentials::{Http, ProvisionerConfig};
 use crate::config::templates::Template;

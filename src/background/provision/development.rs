@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use entente_core::budgets::BUDGET;
-use entente_core::credentials::{MODELS, Rule};
-use entente_core::ids::Chance;
-
-use crate::app::credentials::{Answer, Minted, Order, Provisioner, Target, Upstream};
+use entente_domain::budgets::BUDGET;
+use entente_domain::credentials::{MODELS, Rule};
+use entente_domain::ids::Chance;
+use entente_kernel::credentials::{Answer, Minted, Order, Provisioner, Target, Upstream};
 
 /// Where they would be used. No such name will ever stand for anything (RFC 2606).
 const ENDPOINT: &str = "https://development.invalid/v1";

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use entente_core::credentials::Bounds;
+use entente_domain::credentials::Bounds;
+use entente_kernel::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};
-use crate::app::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
 use crate::background::egress::{Ask, Upstreams};
 use crate::config::credentials::{LiteLlm, ProvisionerConfig};
 

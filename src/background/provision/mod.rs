@@ -1,5 +1,5 @@
 //! Who makes credentials for jobs (ARCP §9.8): the upstreams that the operator configured, each behind the interface of
-//! `app/credentials/provisioners.rs`. Taking back what is due is `background/revoke.rs`.
+//! `kernel/src/credentials/provisioners.rs`. Taking back what is due is `background/revoke.rs`.
 
 mod broker;
 mod development;
@@ -8,15 +8,15 @@ mod litellm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_core::credentials::Bounds;
-use entente_core::ids::Chance;
+use entente_domain::credentials::Bounds;
+use entente_domain::ids::Chance;
+use entente_kernel::Provisioners;
+use entente_kernel::credentials::{Order, Provisioner, Trouble, Upstream};
 
 use self::broker::Broker;
 use self::development::Development;
 use self::litellm::Proxy;
 use super::egress::{Answer, Ask, Unanswered, Upstreams};
-use crate::app::Provisioners;
-use crate::app::credentials::{Order, Provisioner, Trouble, Upstream};
 use crate::config::Config;
 use crate::config::credentials::{Kind, ProvisionerConfig};
 
@@ -69,7 +69,7 @@ fn bounded(order: &Order, config: &ProvisionerConfig, counted: impl Fn(&str) -> 
         Some(offered) => bounds.models_among(offered),
         None => bounds.models.clone(),
     };
-    let longest = entente_core::clock::plus_seconds(order.now, config.max_ttl);
+    let longest = entente_domain::clock::plus_seconds(order.now, config.max_ttl);
     let mut budget = bounds.budget.clone();
     budget.0.retain(|currency, _| counted(currency));
     Bounds { budget, models, expires_at: Some(bounds.expires_at.map_or(longest, |at| at.min(longest))) }
@@ -105,7 +105,7 @@ fn unanswered(silence: Unanswered) -> Trouble {
 
 /// What an answer means that is no success. One that refuses made nothing; of what a server in trouble did nothing is known.
 fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
-    let said = entente_core::credentials::scrub(&answer.body, secrets.iter().copied());
+    let said = entente_domain::credentials::scrub(&answer.body, secrets.iter().copied());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     let refused = (400..500).contains(&answer.status) && answer.status != 408;
     Trouble {

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_kernel::Ctx;
+use entente_runtime::deadlines::within;
+use entente_runtime::metrics::SweepLabels;
+use entente_runtime::tasks::Tasks;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sweep;
-use crate::app::Ctx;
 use crate::background::{every, note, tick};
-use crate::db::deadlines::within;
-use crate::shutdown::Tasks;
-use crate::telemetry::SweepLabels;
 
 /// Sweeps that run at once; those that read whole logs run beside them.
 const AT_ONCE: usize = 4;

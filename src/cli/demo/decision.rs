@@ -1,11 +1,11 @@
 //! The part of the demo's story that is about a decision: a person refuses the question itself, and what the agent has to do
 //! before it may ask again.
 
+use entente_client::moments::{path, written};
+use entente_client::remote::Api;
 use serde_json::{Value, json};
 
 use super::{PATIENCE, Stage, hold, refused, say, text};
-use crate::cli::moments::{path, written};
-use crate::cli::remote::Api;
 use crate::cli::{Done, Failure};
 
 /// Who decides.
@@ -98,7 +98,7 @@ impl Stage {
         let asked = self.researcher.post("/moments", &ask).await?;
         let mut remarks = asked["lints"].as_array().into_iter().flatten();
         hold(remarks.all(|one| one["level"] != "warn"), "the question is badly put")?;
-        let now = entente_core::clock::Clock::now(&crate::environment::SystemClock);
+        let now = entente_domain::clock::Clock::now(&entente_runtime::environment::SystemClock);
         let (shown, _fault) = written(&asked, now);
         shown.lines().try_for_each(|line| say(&format!("  | {line}")))?;
         Ok(asked)

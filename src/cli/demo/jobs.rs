@@ -1,12 +1,12 @@
 //! The part of the demo's story that is about jobs: one that may not do everything and runs out of money, and one whose
 //! result is streamed to a client that loses its connection half-way.
 
+use entente_client::tail::{Frame, Frames};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{PATIENCE, Stage, hold, refused, say, text};
-use crate::cli::tail::{Frame, Frames};
 use crate::cli::{Done, Failure};
 
 /// The lines of the streamed report.
@@ -144,8 +144,8 @@ impl Stage {
     }
 
     async fn report(&self, job: &Held, kind: &str, body: Value) -> Result<Value, Failure> {
-        let ts = entente_core::clock::Clock::now(&crate::environment::SystemClock);
-        let event = json!({ "kind": kind, "ts": entente_core::clock::rfc3339(ts), "body": body });
+        let ts = entente_domain::clock::Clock::now(&entente_runtime::environment::SystemClock);
+        let event = json!({ "kind": kind, "ts": entente_domain::clock::rfc3339(ts), "body": body });
         let report = json!({ "claim_token": job.token, "events": [event] });
         Ok(self.data.post(&job.path("events"), &report).await?)
     }

@@ -1,16 +1,16 @@
 //! The part of the demo's story that is about post: a signed task, its result, and a copy that is refused.
 
-use entente_core::clock::Clock as _;
-use entente_core::envelopes::letters::Letter;
-use entente_core::envelopes::signing::{SigningKey, sign};
-use entente_core::envelopes::{EnvelopeType, Priority};
-use entente_core::ids::{Chance as _, letter};
-use entente_core::signatures::Signer;
+use entente_domain::clock::Clock as _;
+use entente_domain::envelopes::letters::Letter;
+use entente_domain::envelopes::signing::{SigningKey, sign};
+use entente_domain::envelopes::{EnvelopeType, Priority};
+use entente_domain::ids::{Chance as _, letter};
+use entente_domain::signatures::Signer;
+use entente_runtime::environment::{OsChance, SystemClock};
 use serde_json::{Map, Value, json};
 
 use super::{Stage, hold, refused, say, text};
 use crate::cli::{Done, Failure};
-use crate::environment::{OsChance, SystemClock};
 
 /// What the story's two agents write to each other about.
 const PURPOSE: &str = "data.rows.count";

@@ -1,7 +1,7 @@
 //! The part of the demo's story that is about work: a part of the state that one agent holds, tasks that wait for each
 //! other, and a program outside that is told.
 
-use entente_core::signing::Secret;
+use entente_domain::signing::Secret;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

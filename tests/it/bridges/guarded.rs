@@ -1,7 +1,7 @@
 //! Tasks that reach a bridge only by the rules: with something left out of them, and after a person has agreed.
 
-use entente::app::seeds;
-use entente_core::principals::Kind;
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
 
 use super::super::envelopes::trust::signed;
 use super::super::envelopes::{letter, mail, with};

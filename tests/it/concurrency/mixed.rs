@@ -136,7 +136,7 @@ type Entry = (i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>);
 /// Requires that an intent's line has every number once, that time does not go back along it and that messages are
 /// numbered along it; what stands at each number.
 async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
-    let uuid = intent.parse::<entente_core::ids::IntentId>().unwrap().uuid();
+    let uuid = intent.parse::<entente_domain::ids::IntentId>().unwrap().uuid();
     let rows: Vec<Entry> = sqlx::query_as(
         "SELECT seq, 'message', channel_id::text, number, created_at FROM messages WHERE intent_id = $1
          UNION ALL SELECT seq, 'receipt', NULL, 0, at FROM receipts WHERE intent_id = $1

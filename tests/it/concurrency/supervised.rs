@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use entente::app::seeds;
 use entente::config::Config;
-use entente::environment::SharedClock;
 use entente::startup::{Parts, Server};
-use entente_core::clock::{Clock, Timestamp, plus_seconds, rfc3339};
-use entente_core::principals::Kind;
+use entente_domain::clock::{Clock, Timestamp, plus_seconds, rfc3339};
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
+use entente_runtime::environment::SharedClock;
 use tokio::time::{sleep, timeout};
 
 use crate::harness::{Client, Cluster, Receiver, Sse, json, subscribe, talk};

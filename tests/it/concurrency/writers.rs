@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use entente::db::commit::{Deed, GroupCommit, Unanswered};
-use entente::shutdown::Tasks;
-use entente::telemetry::Metrics;
+use entente_runtime::metrics::Metrics;
+use entente_runtime::tasks::Tasks;
+use entente_store::commit::{Deed, GroupCommit, Unanswered};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use entente::app::credentials;
 use entente::background::provision::provisioners;
 use entente::config::Config;
-use entente::environment::OsChance;
-use entente_core::ids::Chance;
+use entente_domain::ids::Chance;
+use entente_kernel::credentials;
+use entente_runtime::environment::OsChance;
 
 use super::stage::{accepted, broker, file, job, litellm};
 use super::upstream::{ADMIN_KEY, Upstream};
@@ -58,7 +58,7 @@ async fn what_is_not_offered_is_not_made() {
     ];
     let world = World::with(Setup { settings, live: false }).await;
     assert!(credentials::offered(world.ctx()));
-    let ctx = entente::app::Ctx { provisioners: Arc::default(), ..world.ctx().clone() };
+    let ctx = entente_kernel::Ctx { provisioners: Arc::default(), ..world.ctx().clone() };
     assert!(!credentials::offered(&ctx));
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let mut tx = ctx.begin(&[]).await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use entente::app::credentials;
-use entente_core::refusal::Code;
+use entente_domain::refusal::Code;
+use entente_kernel::credentials;
 
 use super::stage::{accepted, asked, broker, job, litellm, live, shown, states, take_back, world, write};
 use super::upstream::Trouble;

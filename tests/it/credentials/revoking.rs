@@ -1,9 +1,9 @@
 //! Taking credentials back: at the end of their job and of its parent's, over failures and deaths, and before a person when
 //! nothing helps.
 
-use entente::app::credentials;
-use entente_core::credentials::SCHEDULE;
-use entente_core::jobs::Job;
+use entente_domain::credentials::SCHEDULE;
+use entente_domain::jobs::Job;
+use entente_kernel::credentials;
 
 use super::stage::{
     accepted, broker, end, job, litellm, live, places_of, setup, stand, states, take_back, world,

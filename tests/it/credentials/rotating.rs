@@ -1,8 +1,8 @@
 //! Rotating a credential while its job runs (ARCP §9.8.2): the new value works, the one before is taken back, and nobody is
 //! told it who was not given the first.
 
-use entente::app::credentials;
-use entente_core::ids::{CredentialId, JobId};
+use entente_domain::ids::{CredentialId, JobId};
+use entente_kernel::credentials;
 
 use super::stage::{broker, litellm, places_of, states, take_back, world};
 use super::upstream::{Trouble, Upstream};

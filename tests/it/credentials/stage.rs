@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use entente::app::credentials::{self, Made};
 use entente::background::revoke;
-use entente_core::budgets::Budget;
-use entente_core::capabilities::Authority;
-use entente_core::clock::Timestamp;
-use entente_core::ids::{JobId, SessionId};
-use entente_core::jobs::wire::Credential;
-use entente_core::jobs::{Job, JobStatus, OnLost};
-use entente_core::refusal::Refusal;
+use entente_domain::budgets::Budget;
+use entente_domain::capabilities::Authority;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{JobId, SessionId};
+use entente_domain::jobs::wire::Credential;
+use entente_domain::jobs::{Job, JobStatus, OnLost};
+use entente_domain::refusal::Refusal;
+use entente_kernel::credentials::{self, Made};
 
 use super::upstream::{ADMIN_KEY, Upstream};
 use crate::harness::{Cluster, Setup, Value, World, json, watch};
@@ -212,7 +212,7 @@ pub async fn states(world: &World) -> Vec<String> {
 
 /// A time as clients read it.
 pub fn shown(at: Timestamp) -> String {
-    entente_core::clock::rfc3339(at)
+    entente_domain::clock::rfc3339(at)
 }
 
 /// Every place of the database where a text stands, as `table.column`.

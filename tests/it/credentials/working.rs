@@ -81,7 +81,7 @@ async fn every_end_of_a_job_ends_its_credentials() {
             "deadline" => asked["max_runtime_sec"] = json!(30),
             "expiry" => {
                 let at = world.ctx().now() + chrono::TimeDelta::seconds(29);
-                asked["lease_constraints"] = json!({ "expires_at": entente_core::clock::rfc3339(at) });
+                asked["lease_constraints"] = json!({ "expires_at": entente_domain::clock::rfc3339(at) });
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! A person's word in AEE: consent that is asked for in a way that nobody can read is not passed over (§3), no key but a person's
 //! own sends or reads for that person (§11.5), and what a signature does not bind is not believed (§8).
 
-use entente_core::envelopes::signing::{Scope, encode, input};
+use entente_domain::envelopes::signing::{Scope, encode, input};
 use serde_json::Map;
 
 use super::{letter, mail, two, with};
@@ -156,8 +156,8 @@ async fn what_a_signature_does_not_bind_is_not_believed() {
     assert_eq!(kept["verified"], receipt["verified"]);
     // Signed whole, all of it counts.
     let mut whole = Map::clone(said("envelope-2", pressing).as_object().unwrap());
-    let signer = entente_core::envelopes::signing::SigningKey::Ed25519(Box::new(key(1)));
-    entente_core::envelopes::signing::sign(&mut whole, "one", &signer).unwrap();
+    let signer = entente_domain::envelopes::signing::SigningKey::Ed25519(Box::new(key(1)));
+    entente_domain::envelopes::signing::sign(&mut whole, "one", &signer).unwrap();
     let receipt = send(Value::Object(whole)).await;
     assert_eq!(receipt["effective_priority"], "urgent");
     assert!(receipt["deadline"].is_string());

@@ -1,7 +1,7 @@
 //! Rules hold on the link to each who listens to a channel (AEE §11.5): a channel is no way around them.
 
-use entente::app::seeds;
-use entente_core::principals::Kind;
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
 
 use super::trust::signed;
 use super::{answer, letter, mail, two, with};

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use entente_core::clock::rfc3339;
+use entente_domain::clock::rfc3339;
 
 use super::{mail, with};
 use crate::harness::desk::PATIENCE;

@@ -1,7 +1,7 @@
 //! Tasks and what ends them (AEE §4), threads, deadlines, channels.
 
-use entente::app::seeds;
-use entente_core::principals::Kind;
+use entente_domain::principals::Kind;
+use entente_kernel::seeds;
 
 use super::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};

@@ -1,7 +1,7 @@
 //! Whose word is believed (AEE §11.2, §11.5): signatures where they are needed, and who may hand in the signed envelopes of
 //! others (`ENTENTE_AEE_RELAYS`).
 
-use entente_core::envelopes::signing::{SigningKey, sign};
+use entente_domain::envelopes::signing::{SigningKey, sign};
 
 use super::{letter, mail, two, with};
 use crate::harness::{Client, Setup, Value, World, json};

@@ -1,10 +1,11 @@
 //! Whoever is no peer, or not the one that it says it is, or a peer that means no good: nothing is taken from the first two, and
 //! from the third nothing but what a peer may.
 
+use entente_domain::clock::offset;
+use entente_domain::federation::signing::sign;
+
 use super::{Two, did, events, peer, setup, signed, signer, types, url};
 use crate::harness::{Reply, Value, World, json};
-use entente_core::clock::offset;
-use entente_core::federation::signing::sign;
 
 /// What peer `a` would deliver to `b`.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]

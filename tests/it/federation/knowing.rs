@@ -1,6 +1,6 @@
 //! Who knows whom: what a server says of itself, which agents it shows to whom, and what an operator's list of peers must be.
 
-use entente_core::federation::signing::show_key;
+use entente_domain::federation::signing::show_key;
 
 use super::{Two, did, peer, signer, url};
 use crate::harness::{Client, Value, World, json};

@@ -1,7 +1,7 @@
 //! When things go wrong between servers: one dies in the middle, an answer is lost, two carry the same, a peer is away for long
 //! or for ever. What was promised arrives, once; what cannot arrive is given up, and somebody hears of it.
 
-use entente::app::federation::{claim, letter};
+use entente_kernel::federation::{claim, letter};
 
 use super::{Two, again, did, events, free_port, peer, setup, types, url};
 use crate::harness::{Act, Receiver, Value, World, json};
@@ -87,7 +87,7 @@ async fn two_servers_carry_each_letter_once() {
     }
     let told = |world: &World| {
         let ctx = world.ctx().clone();
-        tokio::spawn(async move { entente::app::federation::report(&ctx, 500).await.unwrap() })
+        tokio::spawn(async move { entente_kernel::federation::report(&ctx, 500).await.unwrap() })
     };
     let (one, another) = (told(&two.b), told(&there));
     one.await.unwrap();

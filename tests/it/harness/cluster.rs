@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-use entente::db::{migrate, pool, private::Private};
+use entente_store::{migrate, pool, private::Private};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio_util::sync::CancellationToken;

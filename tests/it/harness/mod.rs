@@ -20,16 +20,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use chrono::{TimeDelta, TimeZone as _, Utc};
-use entente::app::{Ctx, seeds};
 use entente::background::egress::{Names, SystemNames};
 use entente::background::sweeps::run_all;
 use entente::config::Config;
 use entente::startup::{Parts, Server};
-use entente_core::chains::verify;
-use entente_core::clock::{Clock, Timestamp};
-use entente_core::events::Sealed;
-use entente_core::ids::{Chance, IntentId};
-use entente_core::principals::Kind;
+use entente_domain::chains::verify;
+use entente_domain::clock::{Clock, Timestamp};
+use entente_domain::events::Sealed;
+use entente_domain::ids::{Chance, IntentId};
+use entente_domain::principals::Kind;
+use entente_kernel::{Ctx, seeds};
 use sqlx::postgres::PgConnectOptions;
 
 pub use client::{Client, Reply, http};
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// A transaction of the test's own, which may stay open for as long as the test likes: no server's may.
-    pub async fn hold(&self) -> entente::app::Tx {
+    pub async fn hold(&self) -> entente_kernel::Tx {
         let mut held = self.ctx().pool.begin().await.unwrap();
         let unlimited = "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '20s'";
         sqlx::raw_sql(unlimited).execute(&mut *held).await.unwrap();
@@ -242,7 +242,7 @@ impl World {
     /// Has those who follow hear of what was committed without being published, as the background's feed fill does.
     pub async fn feed(&self) {
         for intent in self.ctx().feed.followed() {
-            entente::app::streams::fill(self.ctx(), intent).await.unwrap();
+            entente_kernel::streams::fill(self.ctx(), intent).await.unwrap();
         }
     }
 
@@ -263,7 +263,7 @@ impl World {
     }
 
     async fn check_log(&self, intent: IntentId) {
-        let events = entente::app::events::whole_log(self.ctx(), intent).await.unwrap();
+        let events = entente_kernel::events::whole_log(self.ctx(), intent).await.unwrap();
         let sealed: Vec<Sealed> = events.iter().map(Sealed::from).collect();
         assert_eq!(verify(&sealed, 1, None), [], "the log of {intent} is not whole");
     }

@@ -1,6 +1,6 @@
 //! What a grant allows: parameters, addresses, hosts, and calls by the hour, on whichever server.
 
-use entente_core::limits::CALLS_AT_ONCE;
+use entente_domain::limits::CALLS_AT_ONCE;
 use futures_util::future::join_all;
 
 use crate::harness::{Act, Receiver, Setup, World, json};

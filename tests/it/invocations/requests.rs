@@ -119,7 +119,7 @@ async fn a_webhook_gets_everything_signed() {
     assert_eq!(got.body(), expected);
     let mut mac = <hmac::Hmac<sha2::Sha256> as hmac::KeyInit>::new_from_slice(SECRET.as_bytes()).unwrap();
     hmac::Mac::update(&mut mac, got.text.as_bytes());
-    let hex = entente_core::canonical::hex(&hmac::Mac::finalize(mac).into_bytes());
+    let hex = entente_domain::canonical::hex(&hmac::Mac::finalize(mac).into_bytes());
     assert_eq!(got.headers["x-openintent-signature"], format!("sha256={hex}"));
     stage.world.end().await;
 }

@@ -78,7 +78,7 @@ async fn whoever_dies_while_a_job_becomes_its_own_gives_it_back() {
     let alive = Hand::again(&any, "echo@1.0.0").await;
     let intent = any.post("/intents", json!({ "title": "work" })).await.ok()["id"].clone();
     let key = {
-        let intent: entente_core::ids::IntentId = intent.as_str().unwrap().parse().unwrap();
+        let intent: entente_domain::ids::IntentId = intent.as_str().unwrap().parse().unwrap();
         i64::from_ne_bytes(intent.uuid().as_u64_pair().1.to_ne_bytes())
     };
     let job = submit(&any, json!({ "intent_id": intent })).await;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
+use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 
 use super::{acquire, ask, ends, goal, listed, one};
 use crate::harness::{Setup, Sse, Value, World, json};

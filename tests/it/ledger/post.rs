@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use entente_core::clock::rfc3339;
+use entente_domain::clock::rfc3339;
 
 use super::{PATIENCE, Run};
 use crate::harness::{Client, Value, json};

@@ -169,7 +169,7 @@ async fn what_was_least_used_makes_room() {
 
 /// Fills a namespace of an agent's with entries that were made long ago, `pinned` or not, for an intent.
 async fn fill(world: &World, agent: &str, intent: Option<&str>, pinned: bool) {
-    let intent = intent.map(|id| id.parse::<entente_core::ids::IntentId>().unwrap().uuid());
+    let intent = intent.map(|id| id.parse::<entente_domain::ids::IntentId>().unwrap().uuid());
     let pool = &world.ctx().pool;
     sqlx::query(
         "INSERT INTO memory_entries (id, agent_id, namespace, key, memory_type, value, bytes, intent_id, tags, pinned,

@@ -105,14 +105,14 @@ async fn what_is_due_for_longest_comes_first() {
     world.clock.advance(90);
     // One at a time, as where there is more than a sweep does at once.
     for next in [&of_job, &lapse[2], &lapse[1], &lapse[0]] {
-        assert_eq!(entente::app::moments::pass_time(world.ctx(), 1).await.unwrap(), 1);
+        assert_eq!(entente_kernel::moments::pass_time(world.ctx(), 1).await.unwrap(), 1);
         let written: Vec<String> = sqlx::query_scalar(
             "SELECT id::text FROM moments WHERE ended_at IS NOT NULL ORDER BY changed_seq DESC",
         )
         .fetch_all(&world.ctx().pool)
         .await
         .unwrap();
-        let id: entente_core::ids::MomentId = next["id"].as_str().unwrap().parse().unwrap();
+        let id: entente_domain::ids::MomentId = next["id"].as_str().unwrap().parse().unwrap();
         assert_eq!(written[0], id.uuid().to_string());
     }
     world.end().await;
@@ -198,7 +198,7 @@ async fn after_the_scrub_no_word_is_left() {
     let acked = told(&world, "moment.acknowledged").await;
     assert_eq!((acked.len(), &acked[0]["moment_id"]), (2, &moments[0]["id"]));
     // Neither is there anything from which a short answer could be guessed.
-    let hash = entente_core::canonical::hex(&entente_core::canonical::sha256("No xylophone"));
+    let hash = entente_domain::canonical::hex(&entente_domain::canonical::sha256("No xylophone"));
     assert!(!whole(&world).await.contains(&hash));
     world.end().await;
 }

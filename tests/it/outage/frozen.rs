@@ -54,7 +54,7 @@ async fn a_transaction_of_a_silent_server_is_ended_and_its_intent_goes_on() {
     let (_, free) = talk(&ada, json!({})).await;
     // A connection like one of a server's, which takes the lock and then says nothing more.
     let options = Cluster::get().options(&one.database);
-    let silent = entente::db::pool(options, 1, &CancellationToken::new());
+    let silent = entente_store::pool(options, 1, &CancellationToken::new());
     let mut silent = silent.acquire().await.unwrap();
     run(&mut silent, &format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock_of(&intent))).await;
     let over = tokio::sync::Notify::new();

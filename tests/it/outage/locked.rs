@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use entente::app::AppError;
+use entente_kernel::AppError;
 use futures_util::future::join_all;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
@@ -12,7 +12,7 @@ use crate::jobs::Hand;
 
 /// The advisory lock of an intent.
 pub fn lock_of(intent: &str) -> i64 {
-    let id: entente_core::ids::IntentId = intent.parse().unwrap();
+    let id: entente_domain::ids::IntentId = intent.parse().unwrap();
     id.uuid().as_u64_pair().1.cast_signed()
 }
 
@@ -172,7 +172,7 @@ async fn jobs_and_reports_of_others_do_not_wait_for_a_locked_one() {
     let log = json!([{ "kind": "log", "body": { "level": "info", "message": "at work" } }]);
     let mut stranger = stranger(&world).await;
     let id = held["job_id"].as_str().unwrap();
-    let id: entente_core::ids::JobId = id.parse().unwrap();
+    let id: entente_domain::ids::JobId = id.parse().unwrap();
     run(
         &mut stranger,
         &format!(
@@ -226,7 +226,7 @@ async fn a_report_waits_for_a_job_that_is_locked_for_a_moment() {
     }
     let jobs = hand.claim(2).await;
     let log = json!([{ "kind": "log", "body": { "level": "info", "message": "at work" } }]);
-    let id: entente_core::ids::JobId = jobs[0]["job_id"].as_str().unwrap().parse().unwrap();
+    let id: entente_domain::ids::JobId = jobs[0]["job_id"].as_str().unwrap().parse().unwrap();
     let mut stranger = stranger(&world).await;
     let lock = format!("BEGIN; SELECT 1 FROM job_clock WHERE job_id = '{}' FOR UPDATE", id.uuid());
     run(&mut stranger, &lock).await;

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use entente::environment::SystemClock;
-use entente_core::clock::Clock as _;
+use entente_domain::clock::Clock as _;
+use entente_runtime::environment::SystemClock;
 use sqlx::ConnectOptions as _;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use entente::db::private::{Private, PrivateError};
-use entente_core::canonical::{hex, sha256};
+use entente_domain::canonical::{hex, sha256};
+use entente_store::private::{Private, PrivateError};
 
 use crate::harness::process::{KEY, Launch, Place, Process};
 use crate::harness::{Value, json, talk};

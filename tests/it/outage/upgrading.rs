@@ -97,11 +97,11 @@ async fn many_servers_that_start_at_once_wait_for_one_that_makes_an_index() {
     let pools: Vec<_> = (0..4)
         .map(|_| {
             let leaving = tokio_util::sync::CancellationToken::new();
-            entente::db::pool(cluster.options(&database), 2, &leaving)
+            entente_store::pool(cluster.options(&database), 2, &leaving)
         })
         .collect();
     let started = futures_util::future::join_all(
-        pools.iter().map(|pool| entente::db::migrate::bring_up(&migrations, pool)),
+        pools.iter().map(|pool| entente_store::migrate::bring_up(&migrations, pool)),
     );
     let started =
         tokio::time::timeout(Duration::from_secs(30), started).await.expect("they wait for each other");
@@ -123,7 +123,7 @@ async fn many_servers_that_start_at_once_wait_for_one_that_makes_an_index() {
     .execute(&mut connection)
     .await
     .unwrap();
-    entente::db::migrate::bring_up(&migrations, &pools[0]).await.unwrap();
+    entente_store::migrate::bring_up(&migrations, &pools[0]).await.unwrap();
     let valid: bool = sqlx::query_scalar(
         "SELECT indisvalid FROM pg_index WHERE indexrelid = 'intents_of_tomorrow'::regclass",
     )

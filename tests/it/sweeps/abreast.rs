@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use entente_core::clock::{plus_seconds, rfc3339};
+use entente_domain::clock::{plus_seconds, rfc3339};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::time::{sleep, timeout};
 

@@ -1,7 +1,7 @@
 //! What follows from tasks: for those that wait for them, for their channels (RFC-0021 §7.3); and for them when their agent
 //! leaves or their intent resolves.
 
-use entente_core::clock::{Clock as _, plus_seconds, rfc3339};
+use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 
 use super::{act, complete, intent, now, status, task, told};
 use crate::agents::registered;

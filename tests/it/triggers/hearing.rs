@@ -145,7 +145,7 @@ async fn what_its_owner_may_not_read_it_does_not_hear() {
     // What is no longer readable when it fires is passed over.
     let open = intent(&ada, "open").await;
     note(&ada, &open, json!({})).await;
-    let heard = async || entente::app::triggers::hear(world.ctx()).await.unwrap();
+    let heard = async || entente_kernel::triggers::hear(world.ctx()).await.unwrap();
     let began = Instant::now();
     while heard().await == 0 {
         assert!(began.elapsed() < Duration::from_mins(1));
@@ -294,7 +294,7 @@ async fn one_that_cannot_be_read_keeps_none_of_the_others_from_hearing() {
         ("UPDATE triggers SET condition = '{\"event\": 7}' WHERE id = $1", &deaf),
         ("UPDATE triggers SET template = '7' WHERE id = $1", &mute),
     ] {
-        let id: entente_core::ids::TriggerId = broken["trigger_id"].as_str().unwrap().parse().unwrap();
+        let id: entente_domain::ids::TriggerId = broken["trigger_id"].as_str().unwrap().parse().unwrap();
         sqlx::query(text).bind(id.uuid()).execute(&world.ctx().pool).await.unwrap();
     }
     for n in 1..=11 {

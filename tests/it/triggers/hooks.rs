@@ -1,7 +1,7 @@
 //! Webhooks that come in: who gets in, what is made of it, and that a delivery counts once.
 
-use entente_core::clock::Clock as _;
-use entente_core::signing::Secret;
+use entente_domain::clock::Clock as _;
+use entente_domain::signing::Secret;
 
 use super::{did, intents, now, path, trigger};
 use crate::harness::{Client, Reply, Value, World, json};

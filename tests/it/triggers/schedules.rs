@@ -1,6 +1,6 @@
 //! Schedules: fired when they are due, once, by however many servers, and what becomes of what was missed.
 
-use entente_core::ids::TriggerId;
+use entente_domain::ids::TriggerId;
 
 use super::{did, intents, now, path, told, trigger};
 use crate::harness::{Setup, Value, World, json};

@@ -1,0 +1,98 @@
+//! What a session asks of the deeds, and what it makes of their answers. Who asks them is `asking.rs`.
+
+use std::sync::Arc;
+
+use entente_domain::sessions::dialogue::{Answer, Ask, Do};
+use entente_kernel::feed::Touch;
+use entente_kernel::sessions::Since;
+use tokio::time::Instant;
+
+use super::super::asking::{Desk, Done, enter, refusal};
+use super::{Talk, begun};
+
+impl Talk {
+    /// Takes a request. One that comes before the rate of its key has room for it waits, and with it all that is behind it.
+    pub(super) fn ask(&mut self, ask: Ask) {
+        self.active_at = Instant::now();
+        if let Ask::Open { request, hello, dialect, features } = ask {
+            let (doors, line) = (Arc::clone(&self.doors), self.line);
+            self.others.push(begun(&self.doors.tasks, async move {
+                match enter(&doors, line, &hello, dialect, features).await {
+                    Ok(inside) => Done::Entered(request, Box::new(inside)),
+                    Err(failure) => Done::Answer(request, Answer::Refused(refusal(failure), None), None),
+                }
+            }));
+            return;
+        }
+        // What a client notes is noted once for many times, and what it is told counts for nothing.
+        let counts = !matches!(ask, Ask::Acked(_) | Ask::Press { .. });
+        match self.desk.as_ref().filter(|_| counts).and_then(Desk::wait) {
+            Some(wait) => self.early = Some((Instant::now() + wait, ask)),
+            None => self.put(ask),
+        }
+    }
+
+    /// Has something done that was asked.
+    pub(super) fn put(&mut self, ask: Ask) {
+        let Some(desk) = self.desk.clone() else { return };
+        match ask {
+            Ask::Open { .. } => {}
+            Ask::Submit { request, submit, trace_id } => {
+                self.weights.push_back(submit.input.as_ref().map_or(0, |input| input.get().len()));
+                self.submits.push_back(begun(&self.doors.tasks, desk.submit(request, *submit, trace_id)));
+            }
+            Ask::Cancel { request, job_id, reason } => {
+                self.others.push(begun(&self.doors.tasks, desk.cancel(request, job_id, reason)));
+            }
+            Ask::List { request, list } => {
+                let most = self.machine.most();
+                self.others.push(begun(&self.doors.tasks, desk.list(request, *list, most)));
+            }
+            Ask::Subscribe { request, job_id, history, from } => {
+                let since = if history { Since::After(from) } else { Since::Now };
+                self.follows.push_back(begun(&self.doors.tasks, desk.subscribe(request, job_id, since)));
+            }
+            Ask::Unsubscribe { job_id } => {
+                self.follows.push_back(begun(&self.doors.tasks, desk.unsubscribe(job_id)));
+            }
+            Ask::Press { job_id, lag } => self.others.push(begun(&self.doors.tasks, desk.press(job_id, lag))),
+            Ask::Acked(seq) => {
+                self.acked = Some(seq);
+                self.acknowledge();
+            }
+        }
+    }
+
+    /// Notes what the client has processed: one note at a time, the latest.
+    pub(super) fn acknowledge(&mut self) {
+        if self.acking.is_some() {
+            return;
+        }
+        if let (Some(seq), Some(desk)) = (self.acked.take(), self.desk.clone()) {
+            self.acking = Some(begun(&self.doors.tasks, desk.acked(seq)));
+        }
+    }
+
+    /// Tells the machine what came of something that it asked.
+    pub(super) fn hear_of(&mut self, done: Done) -> Vec<Do> {
+        let chance = self.chance();
+        match done {
+            Done::Entered(request, inside) => {
+                let answer = self.let_in(*inside);
+                self.machine.answer(self.moment(&chance), &request, answer)
+            }
+            Done::Answer(request, answer, followed) => {
+                if let Some(job) = followed {
+                    self.listen_for(job);
+                }
+                self.machine.answer(self.moment(&chance), &request, answer)
+            }
+            Done::Unfollowed(job) => {
+                self.followed.remove(&job);
+                self.listener.remove(&Touch::Job(job));
+                Vec::new()
+            }
+            Done::Kept(_) | Done::Idle(_) | Done::Nothing => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! How events flow to a client: what is listened for, read, held back and delivered, and what time makes due.
+
+use std::sync::Arc;
+
+use entente_domain::ids::JobId;
+use entente_domain::sessions::What;
+use entente_domain::sessions::dialogue::{Answer, Do, Opened};
+use entente_kernel::feed::Touch;
+use entente_kernel::sessions;
+use futures_util::StreamExt as _;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::asking::{Desk, Done, Inside};
+use super::super::{Ear, Ending, Heard, Mouth};
+use super::{AGAIN, FINISH, LISTEN, Read, STRETCH, Step, TURN, Talk, begun};
+
+impl Talk {
+    pub(super) fn listen_for(&mut self, job: JobId) {
+        self.listener.add(Touch::Job(job));
+        self.followed.insert(job);
+        self.unplanned = true;
+        // Whatever happened before is found by looking, whatever happens from now on is rung for.
+        self.stale = true;
+    }
+
+    pub(super) fn let_in(&mut self, inside: Inside) -> Answer {
+        let Inside { caller, entered, agents, last_seq, follows } = inside;
+        self.listener.add(Touch::Session(entered.id));
+        follows.into_iter().for_each(|job| self.listen_for(job));
+        self.stale = true;
+        // Where chunks are cut, numbers come from counting again.
+        self.read_seq = if entered.lines { 0 } else { last_seq };
+        self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
+        self.unheard = entered.connection > 1;
+        let opened = Opened {
+            session_id: entered.id,
+            dialect: entered.dialect,
+            features: entered.features,
+            resume_token: entered.token.clone(),
+            agents,
+            last_seq,
+            acked: entered.acked,
+            lines: entered.lines,
+        };
+        self.desk = Some(Desk { doors: Arc::clone(&self.doors), caller, entered: Arc::new(entered) });
+        Answer::Opened(Box::new(opened))
+    }
+
+    /// Notes the first sign of life after the welcome of a session that was taken up again: the client has its new token, and
+    /// the one before opens nothing any more.
+    pub(super) fn note_life(&mut self, step: &Step) {
+        let alive =
+            matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
+        if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
+            self.unheard = false;
+            self.others.push(begun(&self.doors.tasks, desk.keep(true)));
+        }
+    }
+
+    /// Keeps what was read until it may be delivered.
+    pub(super) fn hold(&mut self, read: Read) {
+        match read {
+            Ok((batch, unplanned)) => {
+                self.unplanned |= unplanned;
+                self.stale |= batch.more || unplanned;
+                if let Some(last) = batch.events.last() {
+                    self.read_seq = last.event_seq;
+                    self.held = Some((self.machine.mark(), batch.events.into()));
+                }
+            }
+            Err(failure) => {
+                if !failure.is_passing() {
+                    tracing::error!(error = %failure, "a session's events could not be read");
+                }
+                self.unplanned = true;
+                self.again_at = Some(Instant::now() + AGAIN);
+            }
+        }
+    }
+
+    /// Whether what is held may be delivered: nothing has to come before it.
+    pub(super) fn is_ready(&self) -> bool {
+        self.held.as_ref().is_some_and(|(mark, _)| self.machine.may_deliver(*mark))
+    }
+
+    /// Delivers some of what is held, if nothing has to come before it. The rest waits for the next turn: a client that is
+    /// slow to take it has something to say meanwhile.
+    pub(super) async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
+        let began = Instant::now();
+        for _ in 0..STRETCH {
+            if !self.is_ready() || began.elapsed() >= TURN {
+                break;
+            }
+            let Some((_, events)) = self.held.as_mut() else { break };
+            let event = events.pop_front();
+            if events.is_empty() {
+                self.held = None;
+            }
+            let Some(event) = event else { break };
+            if !matches!(event.what, What::Event(_)) && self.followed.remove(&event.job_id) {
+                // Nothing more will happen to it.
+                self.listener.remove(&Touch::Job(event.job_id));
+            }
+            self.active_at = Instant::now();
+            let chance = self.chance();
+            let doing = self.machine.deliver(self.moment(&chance), event);
+            if let Some(ending) = self.act(doing, mouth).await {
+                return Some(ending);
+            }
+        }
+        None
+    }
+
+    /// Listens once more before a client is left for its silence: it may have been the server that had no time for it, or, when
+    /// it does not listen (`listening`), no room.
+    pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
+        let at = self.began.elapsed();
+        if !self.machine.is_silent(at) {
+            self.listened_at = None;
+        } else if !listening {
+            self.machine.excuse(at);
+        } else if self.last.is_none() && self.listened_at.is_none() {
+            let until = Instant::now() + LISTEN;
+            self.listened_at = Some(until);
+            while let Ok(heard) = timeout_at(until, ear.hear()).await {
+                if !matches!(heard, Heard::Breath) {
+                    return Some(heard);
+                }
+            }
+        }
+        None
+    }
+
+    /// Begins to read what may have happened, when there is room for it.
+    pub(super) fn look(&mut self) {
+        if !self.stale || self.reading.is_some() || self.held.is_some() || self.again_at.is_some() {
+            return;
+        }
+        let Some(desk) = self.desk.clone() else { return };
+        self.stale = false;
+        let plan = std::mem::take(&mut self.unplanned) || !self.followed.is_empty();
+        self.reading = Some(begun(&self.doors.tasks, desk.read(self.read_seq, plan)));
+    }
+
+    /// What is due: heartbeats, fences, the session's life, a second attempt.
+    pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
+        let now = Instant::now();
+        if self.leaving_at.is_some_and(|at| at <= now) {
+            return Err(self.last.unwrap_or(Ending::Restart));
+        }
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.again_at = None;
+            self.stale = true;
+        }
+        if let Some((_, ask)) = self.early.take_if(|(at, _)| *at <= now) {
+            self.ask(ask);
+        }
+        if self.keep_at <= now {
+            let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
+            if desk.caller.require_key(self.doors.ctx.now()).is_err() {
+                return Err(Ending::Refused);
+            }
+            let settings = &self.doors.ctx.settings.sessions;
+            self.keep_at = now + settings.resume_window / 4;
+            self.others.push(begun(&self.doors.tasks, desk.clone().keep(!self.unheard)));
+            if now.duration_since(self.active_at) >= settings.idle {
+                self.others.push(begun(&self.doors.tasks, desk.rest()));
+            }
+        }
+        let chance = self.chance();
+        Ok(self.machine.tick(self.moment(&chance)))
+    }
+
+    /// Does what was asked and is not done, whoever hears of it: a job that was submitted is there when its client looks for
+    /// it again.
+    pub(super) async fn finish(&mut self) {
+        if self.desk.is_none() {
+            return;
+        }
+        if let Some((_, ask)) = self.early.take() {
+            self.put(ask);
+        }
+        let until = self.leaving_at.unwrap_or_else(|| Instant::now() + FINISH);
+        let Self { submits, others, follows, .. } = self;
+        let submits = async { while submits.next().await.is_some() {} };
+        let others = async { while others.next().await.is_some() {} };
+        let follows = async {
+            while let Some(next) = follows.pop_front() {
+                next.await;
+            }
+        };
+        let all = async { tokio::join!(submits, others, follows) };
+        if timeout_at(until, all).await.is_err() {
+            tracing::debug!("a session ended before all that it was asked for was done");
+        }
+    }
+
+    /// Notes that the connection is over: the session's window begins.
+    pub(super) async fn leave(mut self) {
+        let Some(desk) = self.desk.take() else {
+            // It may be about to be let in.
+            while let Some(done) = self.others.next().await {
+                if let Done::Entered(_, inside) = done {
+                    let entered = &inside.entered;
+                    let _counted = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await;
+                }
+            }
+            return;
+        };
+        if let Some(acking) = self.acking.take() {
+            acking.await;
+        }
+        if let Some(seq) = self.acked.take() {
+            desk.clone().acked(seq).await;
+        }
+        let entered = &desk.entered;
+        if entered.connection > 1 && !self.unheard {
+            // The note of its first sign of life may not have been written when that was its last one too.
+            desk.clone().keep(true).await;
+        }
+        if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
+            tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Sessions over WebSocket, at `/arcp` (ARCP §4, contract 2). The socket itself needs no key: who it is, a client says in its
+//! first frame.
+
+use actix_web::{HttpRequest, HttpResponse, get, web};
+use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, ProtocolError, Session};
+use bytes::Bytes;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::sessions::FRAME_BYTES;
+use entente_domain::sessions::dialects::Dialect;
+
+use super::session::converse;
+use super::{Ear, Ending, Heard, Line, Mouth};
+use crate::http::Doors;
+use crate::http::error::Problem;
+use crate::http::routes::Routes;
+
+/// The routes of this file.
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(socket);
+}
+
+/// Open an ARCP session over WebSocket
+///
+/// One JSON envelope per text frame. The first is `session.hello` with an API key in `payload.auth.token`, or
+/// `session.resume`; the specification of ARCP 1.1 has the rest. `dialect` chooses the shapes of one of the client
+/// libraries, where they are not recognised by themselves.
+#[utoipa::path(tag = "jobs", security(()), params(
+        ("dialect" = Option<String>, Query, description = "`strict`, `python`, `ts`, `go` or `legacy`")),
+    responses(
+        (status = 101, description = "The connection is a WebSocket from here on"),
+        (status = 422, description = "It is no WebSocket, or there is no such dialect", body = crate::http::error::ProblemBody),
+        (status = 503, description = "The server is stopping", body = crate::http::error::ProblemBody)))]
+#[get("/arcp")]
+async fn socket(
+    doors: web::Data<Doors>,
+    request: HttpRequest,
+    body: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    open(doors, &request, body)
+}
+
+/// The same with a slash behind it, as some clients write it.
+///
+/// # Errors
+/// It is no WebSocket; the server is stopping.
+pub async fn slashed(
+    doors: web::Data<Doors>,
+    request: HttpRequest,
+    body: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    open(doors, &request, body)
+}
+
+fn open(doors: web::Data<Doors>, request: &HttpRequest, body: web::Payload) -> Result<HttpResponse, Problem> {
+    if doors.draining.is_cancelled() {
+        let message = "The server is stopping. Connect again in a moment, here or to another one.";
+        return Err(Refusal::new(Code::Unavailable, message).into());
+    }
+    let address = crate::http::address(request, &doors);
+    let line = Line { dialect: dialect(request.query_string())?, lines: false, address };
+    let (response, session, frames) = actix_ws::handle(request, body).map_err(|_no_handshake| {
+        let message = "This is a WebSocket (ARCP 1.1). Connect with a WebSocket client.";
+        Refusal::new(Code::InvalidParameter, message)
+    })?;
+    let frames =
+        frames.max_frame_size(FRAME_BYTES).aggregate_continuations().max_continuation_size(FRAME_BYTES);
+    let tasks = doors.tasks.clone();
+    tasks.spawn_here("arcp session", converse(doors.into_inner(), line, Socket(frames), Voice(session)));
+    Ok(response)
+}
+
+/// The dialect of a query; everything else in it is ignored.
+fn dialect(query: &str) -> Result<Option<Dialect>, Refusal> {
+    let word = query.split('&').find_map(|pair| pair.strip_prefix("dialect="));
+    word.map(|word| {
+        Dialect::parse(word).ok_or_else(|| {
+            let known = Dialect::ALL.map(Dialect::as_str).join("`, `");
+            Refusal::new(Code::InvalidParameter, format!("`dialect` must be one of `{known}`."))
+        })
+    })
+    .transpose()
+}
+
+struct Socket(AggregatedMessageStream);
+
+impl Ear for Socket {
+    async fn hear(&mut self) -> Heard {
+        match self.0.recv().await {
+            Some(Ok(AggregatedMessage::Text(text))) => Heard::Text(text.to_string()),
+            Some(Ok(AggregatedMessage::Binary(bytes))) => match String::from_utf8(bytes.to_vec()) {
+                Ok(text) => Heard::Text(text),
+                Err(_no_text) => {
+                    Heard::Noise("The frame is no UTF-8 text. Send one JSON object per text frame.")
+                }
+            },
+            Some(Ok(AggregatedMessage::Ping(bytes))) => Heard::Ping(bytes),
+            Some(Ok(AggregatedMessage::Pong(_))) => Heard::Breath,
+            Some(Ok(AggregatedMessage::Close(_))) | None => Heard::Gone,
+            Some(Err(ProtocolError::Io(_) | ProtocolError::Overflow)) => {
+                Heard::Broken("The frame is too large, or no UTF-8: a frame has at most 1 MiB of text.")
+            }
+            Some(Err(_)) => Heard::Broken("The frame breaks the rules of WebSocket (RFC 6455)."),
+        }
+    }
+}
+
+struct Voice(Session);
+
+impl Mouth for Voice {
+    async fn say(&mut self, frame: String) -> bool {
+        self.0.text(frame).await.is_ok()
+    }
+
+    async fn ping(&mut self) -> bool {
+        self.0.ping(b"").await.is_ok()
+    }
+
+    async fn pong(&mut self, ping: &[u8]) -> bool {
+        self.0.pong(&Bytes::copy_from_slice(ping)).await.is_ok()
+    }
+
+    async fn end(self, how: Ending) {
+        let (code, why) = match how {
+            // Who is gone does not hear it.
+            Ending::Done | Ending::Gone => (CloseCode::Normal, "closed"),
+            Ending::Refused => (CloseCode::Policy, "UNAUTHENTICATED, or not allowed"),
+            Ending::Silent => (CloseCode::Policy, "HEARTBEAT_LOST"),
+            Ending::Broken => (CloseCode::Size, "the frame cannot be read"),
+            Ending::Taken => (CloseCode::Normal, "resumed on another connection"),
+            Ending::Idle => (CloseCode::Normal, "nothing has happened for a long time"),
+            Ending::Restart => (CloseCode::Restart, "the server restarts: resume"),
+        };
+        let _gone = self.0.close(Some(CloseReason { code, description: Some(why.to_owned()) })).await;
+    }
+}

@@ -1,0 +1,91 @@
+//! Sessions over stdio (ARCP §4, contract 2): one envelope per line, nothing else, and lines that every client can read. The
+//! session ends when its input does.
+
+use std::sync::Arc;
+
+use entente_domain::sessions::FRAME_BYTES;
+use entente_domain::sessions::dialects::Dialect;
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, stdin, stdout,
+};
+
+use super::session::converse;
+use super::{Ear, Ending, Heard, Line, Mouth};
+use crate::http::Doors;
+
+/// Carries on a session over the process's own stdin and stdout.
+pub async fn run(doors: Arc<Doors>, dialect: Option<Dialect>) {
+    let line = Line { dialect, lines: true, address: None };
+    converse(doors, line, Lines::new(BufReader::new(stdin())), Out(stdout())).await;
+}
+
+/// Lines as they come in. What was read of one is kept here, so that nothing is lost when the wait is given up.
+struct Lines<R> {
+    from: R,
+    begun: Vec<u8>,
+    /// Whether the line is longer than it may be: its rest is skipped.
+    skips: bool,
+}
+
+impl<R> Lines<R> {
+    fn new(from: R) -> Self {
+        Self { from, begun: Vec::new(), skips: false }
+    }
+}
+
+impl<R: AsyncBufRead + Unpin> Ear for Lines<R> {
+    async fn hear(&mut self) -> Heard {
+        loop {
+            let Ok(bytes) = self.from.fill_buf().await else { return Heard::Gone };
+            if bytes.is_empty() {
+                return Heard::Gone;
+            }
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let part = end.map_or(bytes, |end| bytes.get(..end).unwrap_or_default());
+            let taken = part.len() + usize::from(end.is_some());
+            if self.begun.len() + part.len() > FRAME_BYTES {
+                self.skips = true;
+                self.begun.clear();
+            } else if !self.skips {
+                self.begun.extend_from_slice(part);
+            }
+            self.from.consume(taken);
+            if end.is_none() {
+                continue;
+            }
+            if std::mem::take(&mut self.skips) {
+                return Heard::Noise("The line is too long: a frame has at most 1 MiB.");
+            }
+            let line = std::mem::take(&mut self.begun);
+            match String::from_utf8(line) {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => return Heard::Text(line),
+                Err(_no_text) => {
+                    return Heard::Noise("The line is no UTF-8 text. Send one JSON object per line.");
+                }
+            }
+        }
+    }
+}
+
+struct Out<W>(W);
+
+impl<W: AsyncWrite + Unpin> Mouth for Out<W> {
+    async fn say(&mut self, mut frame: String) -> bool {
+        frame.push('\n');
+        self.0.write_all(frame.as_bytes()).await.is_ok() && self.0.flush().await.is_ok()
+    }
+
+    async fn ping(&mut self) -> bool {
+        // Lines have none: the next one that comes is the sign.
+        true
+    }
+
+    async fn pong(&mut self, _ping: &[u8]) -> bool {
+        true
+    }
+
+    async fn end(mut self, _how: Ending) {
+        let _closed = self.0.flush().await;
+    }
+}

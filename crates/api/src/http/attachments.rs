@@ -1,0 +1,167 @@
+//! Routes of attachments (RFC-0005). The SDK's two clients and the reference server have names of their own for the same
+//! members: all are read and answered (contract 15.34).
+
+use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
+use entente_domain::attachments::{Attachment, AttachmentAsk};
+use entente_domain::ids::{AttachmentId, IntentId};
+use entente_domain::keys::Dialect;
+use entente_kernel::attachments;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::body::{Body, id};
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(add).service(remove);
+}
+
+/// A file of an intent, by reference.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Attachment)]
+struct AttachmentBody {
+    /// Its id.
+    id: AttachmentId,
+    /// The intent.
+    intent_id: IntentId,
+    /// Its name.
+    #[schema(example = "report.pdf")]
+    filename: String,
+    /// What it is.
+    #[schema(example = "application/pdf")]
+    mime_type: String,
+    /// The same, under another name.
+    content_type: String,
+    /// How many bytes it has, as its owner says.
+    size: u64,
+    /// The same, under another name.
+    size_bytes: u64,
+    /// Where it is. The server never fetches it.
+    #[schema(example = "https://files.example/report.pdf")]
+    storage_url: String,
+    /// The same, under another name.
+    url: String,
+    /// Its digest, as its owner says; not checked.
+    content_hash: Option<String>,
+    /// The client's own object.
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    /// Who added it.
+    uploaded_by: String,
+    /// The same, under the reference server's name.
+    created_by: String,
+    /// When.
+    created_at: WireTime,
+    /// The same, as the SDK reads it.
+    #[serde(rename = "createdAt")]
+    created_at_too: WireTime,
+}
+
+impl AttachmentBody {
+    fn new(made: Attachment, dialect: Dialect) -> Self {
+        let created_at = WireTime::new(made.created_at, dialect);
+        Self {
+            id: made.id,
+            intent_id: made.intent_id,
+            filename: made.filename,
+            content_type: made.mime_type.clone(),
+            mime_type: made.mime_type,
+            size: made.size,
+            size_bytes: made.size,
+            url: made.storage_url.clone(),
+            storage_url: made.storage_url,
+            content_hash: made.content_hash,
+            metadata: made.metadata,
+            created_by: made.uploaded_by.clone(),
+            uploaded_by: made.uploaded_by,
+            created_at,
+            created_at_too: created_at,
+        }
+    }
+}
+
+/// A file to add.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewAttachment)]
+#[schema(example = json!({ "filename": "report.pdf", "mime_type": "application/pdf", "size": 48_211,
+    "storage_url": "https://files.example/report.pdf" }))]
+struct AddBody {
+    /// Its name, without a path.
+    filename: String,
+    /// What it is; `application/octet-stream` when nothing is said. Also `content_type`.
+    #[serde(alias = "content_type", alias = "mimeType")]
+    mime_type: Option<String>,
+    /// How many bytes it has. Also `size_bytes`.
+    #[serde(alias = "size_bytes")]
+    size: Option<u64>,
+    /// Where it is: a URL of `https`, `http`, `s3`, `gs` or `az`. Also `url`.
+    #[serde(alias = "url", alias = "storageUrl")]
+    storage_url: String,
+    /// Its digest, such as `sha256:` and hexadecimal digits.
+    #[serde(alias = "hash", alias = "checksum")]
+    content_hash: Option<String>,
+    /// Your own object.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// Add a file to an intent
+///
+/// By reference: the server keeps where it is, and neither fetches nor checks it.
+#[utoipa::path(operation_id = "add_attachment", tag = "ledgers", request_body = AddBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The attachment", body = AttachmentBody)))]
+#[post("/intents/{intent_id}/attachments")]
+async fn add(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<AddBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let ask = AttachmentAsk {
+        filename: said.filename,
+        mime_type: said.mime_type.filter(|text| !text.is_empty()),
+        size: said.size,
+        storage_url: said.storage_url,
+        content_hash: said.content_hash,
+        metadata: said.metadata.unwrap_or_default(),
+    };
+    let made = attachments::add(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    ok(&AttachmentBody::new(made, asker.dialect))
+}
+
+/// List an intent's attachments
+///
+/// All of them, the oldest first: an intent has at most 1,000.
+#[utoipa::path(operation_id = "list_attachments", tag = "ledgers",
+    params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "The attachments", body = [AttachmentBody])))]
+#[get("/intents/{intent_id}/attachments")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = attachments::list(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+    ok(&found.into_iter().map(|one| AttachmentBody::new(one, asker.dialect)).collect::<Vec<_>>())
+}
+
+/// Take a file off an intent
+///
+/// The file itself stays where it is. Whoever added it may, and the intent's admins.
+#[utoipa::path(operation_id = "delete_attachment", tag = "ledgers",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("attachment_id" = String, Path, description = "The attachment")),
+    responses((status = 204, description = "It is off the intent")))]
+#[delete("/intents/{intent_id}/attachments/{attachment_id}")]
+async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    let attachment: AttachmentId = id("attachment", &path.1)?;
+    attachments::remove(&doors.ctx, &asker.caller, id("intent", &path.0)?, attachment).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

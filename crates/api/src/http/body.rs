@@ -1,0 +1,373 @@
+//! Reading requests: JSON bodies, path ids and query parameters, each with an error that says what is wrong where.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::pin::Pin;
+
+use actix_web::dev::Payload as Incoming;
+use actix_web::{FromRequest, HttpRequest, web};
+use bytes::Bytes;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::IntentId;
+use entente_domain::limits::PAGE;
+use entente_domain::payload::scan;
+use entente_domain::refusal::{Code, FieldError, Refusal};
+use entente_runtime::deadlines::reading;
+use serde::de::DeserializeOwned;
+
+use super::error::Problem;
+
+/// A JSON body, parsed, with the bytes it came in.
+#[derive(Debug)]
+pub struct Body<T> {
+    /// What it says.
+    pub value: T,
+    bytes: Bytes,
+}
+
+impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = all(bytes).await?;
+            let value = parse(&bytes)?;
+            Ok(Self { value, bytes })
+        })
+    }
+}
+
+impl<T> Body<T> {
+    /// The client's claim that this request is the same as any other with its `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+        once(request, &self.bytes)
+    }
+}
+
+fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Problem> {
+    let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
+    // A key that is no text is refused with the same words as one with strange characters.
+    let key = key.to_str().unwrap_or("\u{0}");
+    let operation = format!("{} {}", request.method(), request.path());
+    Ok(Some(Idempotency::new(key, &operation, bytes)?))
+}
+
+/// As [`Body::once`], of a request whose body leaves no trace: with the same key it is the same, whatever it says.
+///
+/// # Errors
+/// The key cannot be used.
+pub fn once_of(request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+    once(request, &[])
+}
+
+/// As [`once_of`], with what of the body may be hashed: what it is about, and nothing that could be guessed.
+///
+/// # Errors
+/// The key cannot be used.
+pub fn once_about(request: &HttpRequest, about: &str) -> Result<Option<Idempotency>, Problem> {
+    once(request, about.as_bytes())
+}
+
+/// A body as it came.
+#[derive(Debug)]
+pub struct Raw(pub Bytes);
+
+impl Raw {
+    /// As [`Body::once`].
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+        once(request, &self.0)
+    }
+}
+
+impl FromRequest for Raw {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move { all(bytes).await.map(Self) })
+    }
+}
+
+/// A JSON body that may be missing: then everything in it has its default (contract 3.2).
+#[derive(Debug)]
+pub struct OptionalBody<T>(pub Body<T>);
+
+impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = all(bytes).await?;
+            let value = if bytes.trim_ascii().is_empty() { T::default() } else { parse(&bytes)? };
+            Ok(Self(Body { value, bytes }))
+        })
+    }
+}
+
+/// A body's bytes, once all are in; until then no request is late.
+async fn all(bytes: impl Future<Output = Result<Bytes, actix_web::Error>>) -> Result<Bytes, Problem> {
+    let _reading = reading();
+    bytes.await.map_err(|e| unreadable(&e))
+}
+
+fn unreadable(error: &actix_web::Error) -> Problem {
+    use actix_web::error::PayloadError;
+    match error.as_error::<PayloadError>() {
+        Some(PayloadError::Overflow) => Refusal::new(
+            Code::TooLarge,
+            "The body is larger than this server takes (ENTENTE_MAX_BODY_BYTES). Send less at once.",
+        )
+        .into(),
+        Some(PayloadError::Io(late)) if late.kind() == ErrorKind::TimedOut => Refusal::new(
+            Code::RequestTimeout,
+            "The body did not come in time (ENTENTE_BODY_SECONDS), and nothing was done. Send it again.",
+        )
+        .into(),
+        _ => Refusal::new(Code::InvalidJson, format!("The body could not be read: {error}.")).into(),
+    }
+}
+
+/// Parses a body. What cannot be stored or safely parsed is refused before the parser sees it.
+///
+/// # Errors
+/// [`Code::InvalidJson`] for what is no JSON, [`Code::InvalidRequest`] with the place for a wrong shape, and what
+/// [`scan`] finds.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    scan(bytes)?;
+    serde_json::from_slice(bytes).map_err(|e| explain::<T>(bytes, &e).into())
+}
+
+/// Says what is wrong with a body, and where. Only now is it parsed with paths: most bodies are right.
+fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refusal {
+    // What the parser calls bad syntax may be a number where it wanted a word: only a body that is no JSON at all is that.
+    if !error.is_data() && serde_json::from_slice::<serde_json::Value>(bytes).is_err() {
+        return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {error}."));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let Err(faulty) = serde_path_to_error::deserialize::<_, T>(&mut deserializer) else {
+        return Refusal::new(Code::InvalidRequest, format!("The body has the wrong shape: {error}."));
+    };
+    let mut loc = vec!["body".to_owned()];
+    loc.extend(faulty.path().iter().filter_map(|segment| match segment {
+        serde_path_to_error::Segment::Seq { index } => Some(index.to_string()),
+        serde_path_to_error::Segment::Map { key } => Some(key.clone()),
+        serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
+    }));
+    let text = faulty.inner().to_string();
+    let text = match text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text) {
+        "expected value" => "it must be a string",
+        text => text,
+    };
+    let kind = if let Some(rest) = text.strip_prefix("missing field `") {
+        loc.extend(rest.split('`').next().map(str::to_owned));
+        "missing"
+    } else if text.starts_with("unknown variant") {
+        "enum"
+    } else {
+        "type"
+    };
+    let place = loc[1..].join(".");
+    let message = if place.is_empty() {
+        format!("The body has the wrong shape: {text}.")
+    } else {
+        format!("`{place}` in the body is wrong: {text}.")
+    };
+    let errors = vec![FieldError { kind: kind.to_owned(), loc, msg: text.to_owned() }];
+    Refusal { errors, ..Refusal::new(Code::InvalidRequest, message) }
+}
+
+/// Reads an id from a path. A text that is no such id names nothing, the same as an id that nobody has.
+///
+/// # Errors
+/// [`Code::NotFound`].
+pub fn id<T: std::str::FromStr>(noun: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|_no_id| Refusal::not_found(noun).into())
+}
+
+/// Reads ids in a body: a text that is none names nothing of this intent.
+///
+/// # Errors
+/// [`Code::Unprocessable`].
+pub fn named<T: std::str::FromStr>(member: &str, texts: &[String]) -> Result<Vec<T>, Refusal> {
+    let read = |text: &String| {
+        text.parse().map_err(|_no_id| {
+            let message = format!("`{member}` names `{text}`, which is nothing of this intent.");
+            Refusal::field(Code::Unprocessable, member, "unknown", message)
+        })
+    };
+    texts.iter().map(read).collect()
+}
+
+/// As [`named`], of one that may be missing.
+///
+/// # Errors
+/// As [`named`].
+pub fn one<T: std::str::FromStr>(member: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
+    let texts: Vec<String> = text.filter(|text| !text.is_empty()).into_iter().collect();
+    Ok(named(member, &texts)?.pop())
+}
+
+/// The intent that a body names.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] when it names none, [`Code::NotFound`] when that is no id.
+pub fn intent_of(body: Option<&String>) -> Result<IntentId, Problem> {
+    let Some(text) = body else {
+        let message = "`intent_id` is missing: the intent that this is to belong to.";
+        return Err(Refusal::field(Code::InvalidRequest, "intent_id", "missing", message).into());
+    };
+    id("intent", text)
+}
+
+/// Query parameters, read by hand so that errors have the usual form.
+#[derive(Debug)]
+pub struct Query(Vec<(String, String)>);
+
+impl FromRequest for Query {
+    type Error = Problem;
+    type Future = std::future::Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Incoming) -> Self::Future {
+        std::future::ready(Self::of(request))
+    }
+}
+
+fn parameter(name: &str, what: &str) -> Refusal {
+    let mut refusal =
+        Refusal::new(Code::InvalidParameter, format!("The parameter `{name}` is wrong: {what}."));
+    refusal.errors = vec![FieldError {
+        kind: "value".to_owned(),
+        loc: vec!["query".to_owned(), name.to_owned()],
+        msg: what.to_owned(),
+    }];
+    refusal
+}
+
+impl Query {
+    /// The parameters of a request.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`] when they cannot be decoded.
+    pub fn of(request: &HttpRequest) -> Result<Self, Problem> {
+        let parsed = web::Query::<Vec<(String, String)>>::from_query(request.query_string());
+        let pairs = parsed.map_err(|e| parameter("query", &e.to_string()))?.into_inner();
+        // As in bodies: what cannot be stored cannot be looked for either.
+        match pairs.iter().find(|(_, value)| value.contains('\0')) {
+            Some((name, _)) => Err(parameter(name, "it has a NUL character").into()),
+            None => Ok(Self(pairs)),
+        }
+    }
+
+    /// A parameter's text, if it is there and not empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// All parameters, of those that are there twice the last.
+    pub fn all(self) -> serde_json::Map<String, serde_json::Value> {
+        self.0.into_iter().map(|(name, value)| (name, value.into())).collect()
+    }
+
+    /// A parameter read by `read`; `what` says what it must be.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        self.text(name)
+            .map(|text| read(text).ok_or_else(|| parameter(name, &format!("`{text}` is not {what}")).into()))
+            .transpose()
+    }
+
+    /// A whole number within bounds, or its default.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn number(&self, name: &str, default: u32, least: u32, most: u32) -> Result<u32, Problem> {
+        let what = format!("a whole number from {least} to {most}");
+        let read = |text: &str| text.parse().ok().filter(|n| (least..=most).contains(n));
+        Ok(self.parsed(name, &what, read)?.unwrap_or(default))
+    }
+
+    /// The `limit` of a list.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn limit(&self, default: u32) -> Result<u32, Problem> {
+        self.number("limit", default, 1, PAGE)
+    }
+
+    /// The `after` of a list that goes along an intent's line: a place on it; the line's beginning when nothing is said.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn place(&self) -> Result<i64, Problem> {
+        let read = |text: &str| text.parse().ok().filter(|place: &i64| *place >= 0);
+        Ok(self.parsed("after", "the cursor of a page before", read)?.unwrap_or(0))
+    }
+
+    /// The `offset` of a list.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn offset(&self) -> Result<u32, Problem> {
+        self.number("offset", 0, 0, 1_000_000)
+    }
+}
+
+/// The version in `If-Match`: a whole number, quoted or not (contract 5.3).
+///
+/// # Errors
+/// [`Code::IfMatchRequired`] when it is missing or anything else.
+pub fn if_match(request: &HttpRequest) -> Result<i64, Problem> {
+    version(request).ok_or_else(|| if_match_required(Code::IfMatchRequired, "intent").into())
+}
+
+/// As [`if_match`], of a task or a plan: those say 428 when it is missing (contract 15.11).
+///
+/// # Errors
+/// [`Code::PreconditionRequired`] when it is missing or anything else.
+pub fn if_match_of(noun: &str, request: &HttpRequest) -> Result<i64, Problem> {
+    version(request).ok_or_else(|| if_match_required(Code::PreconditionRequired, noun).into())
+}
+
+/// As [`if_match_of`], where it may be left out.
+///
+/// # Errors
+/// [`Code::PreconditionRequired`] when it is anything but a version.
+pub fn if_match_maybe(noun: &str, request: &HttpRequest) -> Result<Option<i64>, Problem> {
+    if request.headers().contains_key("if-match") { if_match_of(noun, request).map(Some) } else { Ok(None) }
+}
+
+fn version(request: &HttpRequest) -> Option<i64> {
+    let text = request.headers().get("if-match").and_then(|value| value.to_str().ok());
+    text.and_then(|text| text.trim().trim_start_matches("W/").trim_matches('"').parse().ok())
+}
+
+fn if_match_required(code: Code, noun: &str) -> Refusal {
+    // The first four words are the text that clients of the reference server know.
+    let message = format!(
+        "If-Match header required: the version that you last read, as a whole number. It is the `version` of the \
+         {noun} and its ETag."
+    );
+    Refusal::new(code, message)
+}

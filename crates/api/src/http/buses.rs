@@ -1,0 +1,71 @@
+//! Routes of buses (AEE §5.2): who listens to which channel.
+
+use actix_web::{HttpResponse, delete, get, put, web};
+use entente_domain::keys::Dialect;
+use entente_kernel::buses::{self, Listening};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::body::Query;
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(subscribe).service(unsubscribe).service(list);
+}
+
+/// Somebody who listens to a channel.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BusSubscription)]
+struct ListeningBody {
+    /// The channel.
+    bus: String,
+    /// Who listens.
+    entity: String,
+    /// Since when.
+    #[schema(value_type = String)]
+    created_at: WireTime,
+}
+
+impl ListeningBody {
+    fn new(one: Listening, dialect: Dialect) -> Self {
+        Self { bus: one.bus, entity: one.entity, created_at: WireTime::new(one.created_at, dialect) }
+    }
+}
+
+/// Listen to a channel
+///
+/// What is sent to `bus.…` from now on is put into the entity's mailbox; not what it sends itself. Again is the same.
+#[utoipa::path(operation_id = "subscribe_bus", tag = "envelopes",
+    params(("bus" = String, Path, description = "The channel, `bus.` and a name"),
+           ("entity" = String, Path, description = "Who listens")),
+    responses((status = 200, description = "It listens", body = ListeningBody)))]
+#[put("/aee/buses/{bus}/subscriptions/{entity}")]
+async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    let one = buses::subscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
+    ok(&ListeningBody::new(one, asker.dialect))
+}
+
+/// Listen to a channel no more
+#[utoipa::path(operation_id = "unsubscribe_bus", tag = "envelopes",
+    params(("bus" = String, Path, description = "The channel"), ("entity" = String, Path, description = "Who listens")),
+    responses((status = 204, description = "It does not listen any more")))]
+#[delete("/aee/buses/{bus}/subscriptions/{entity}")]
+async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    buses::unsubscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// What an entity listens to
+#[utoipa::path(operation_id = "list_bus_subscriptions", tag = "envelopes",
+    params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said")),
+    responses((status = 200, description = "The channels", body = Vec<ListeningBody>)))]
+#[get("/aee/subscriptions")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();
+    let all = buses::of(&doors.ctx, &asker.caller, &entity).await?;
+    ok(&all.into_iter().map(|one| ListeningBody::new(one, asker.dialect)).collect::<Vec<_>>())
+}

@@ -1,0 +1,186 @@
+//! Routes of what coordinators have decided (RFC-0013 §4). An arbiter's decisions are `arbitration.rs`.
+
+use actix_web::{HttpRequest, get, post, web};
+use entente_domain::coordinators::{DecisionRecord, DecisionType};
+use entente_domain::ids::{CoordinatorId, DecisionRecordId, IntentId};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::PAGE;
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::coordinators::{self, RecordAsk};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::body::{Body, Query, id, intent_of};
+use super::caller::Asker;
+use super::error::{Problem, ProblemBody, Reply};
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(decide).service(decisions).service(decisions_on);
+}
+
+/// What a coordinator has decided.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CoordinatorDecision)]
+struct DecisionBody {
+    /// Its id.
+    id: DecisionRecordId,
+    /// Always `coordinator.decision`.
+    #[serde(rename = "type")]
+    #[schema(example = "coordinator.decision")]
+    kind: &'static str,
+    /// The appointment.
+    coordinator_id: CoordinatorId,
+    /// Who decided.
+    agent_id: String,
+    /// The intent.
+    intent_id: IntentId,
+    /// What it is about.
+    decision_type: DecisionType,
+    /// What was decided.
+    summary: String,
+    /// Why.
+    rationale: String,
+    /// What else was thought of.
+    #[schema(value_type = Vec<Object>)]
+    alternatives_considered: Vec<Value>,
+    /// How sure the coordinator is, 0 to 1.
+    confidence: Option<f64>,
+    /// When.
+    timestamp: WireTime,
+    /// The same, under the usual name.
+    created_at: WireTime,
+}
+
+impl DecisionBody {
+    fn new(made: DecisionRecord, dialect: Dialect) -> Self {
+        Self {
+            id: made.id,
+            kind: "coordinator.decision",
+            coordinator_id: made.coordinator_id,
+            agent_id: made.agent_id,
+            intent_id: made.intent_id,
+            decision_type: made.decision_type,
+            summary: made.summary,
+            rationale: made.rationale,
+            alternatives_considered: made.alternatives,
+            confidence: made.confidence,
+            timestamp: WireTime::new(made.at, dialect),
+            created_at: WireTime::new(made.at, dialect),
+        }
+    }
+}
+
+/// What a coordinator says of its decision.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewCoordinatorDecision)]
+#[schema(example = json!({
+    "coordinator_id": "coord_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+    "decision_type": "plan_created", "summary": "Four tasks", "rationale": "Two of them can go on at once", "confidence": 0.85
+}))]
+struct RecordBody {
+    /// The appointment, or the agent that is appointed.
+    coordinator_id: String,
+    /// The intent.
+    intent_id: Option<String>,
+    /// What it is about.
+    decision_type: DecisionType,
+    /// What was decided.
+    summary: String,
+    /// Why.
+    #[serde(default)]
+    rationale: String,
+    /// What else was thought of.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    alternatives_considered: Vec<Value>,
+    /// How sure the coordinator is, 0 to 1.
+    confidence: Option<f64>,
+}
+
+/// Record a coordinator's decision
+///
+/// Only the appointed agent, while it does not rest. One that a guardrail does not let it make is refused.
+#[utoipa::path(operation_id = "create_decision_record", tag = "coordinators", request_body = RecordBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The decision", body = DecisionBody),
+              (status = 403, description = "`forbidden`: another agent is appointed, or a guardrail is exceeded", body = ProblemBody),
+              (status = 409, description = "`invalid_transition`: it rests, or is over", body = ProblemBody)))]
+#[post("/decisions")]
+async fn decide(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<RecordBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let said = body.value;
+    let intent_id = intent_of(said.intent_id.as_ref())?;
+    let ask = RecordAsk {
+        coordinator: said.coordinator_id,
+        decision_type: said.decision_type,
+        summary: said.summary,
+        rationale: said.rationale,
+        alternatives: said.alternatives_considered,
+        confidence: said.confidence,
+    };
+    let made = coordinators::decide(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    ok(&DecisionBody::new(made, asker.dialect))
+}
+
+fn page(query: &Query) -> Result<(Option<DecisionRecordId>, u32), Problem> {
+    let before = query.parsed("before", "a decision's id", |text| text.parse().ok())?;
+    Ok((before, query.limit(50.min(PAGE))?))
+}
+
+fn bodies(found: Vec<DecisionRecord>, dialect: Dialect) -> Vec<DecisionBody> {
+    found.into_iter().map(|made| DecisionBody::new(made, dialect)).collect()
+}
+
+/// List what an intent's coordinators have decided
+///
+/// A bare array, the newest first.
+#[utoipa::path(operation_id = "list_decision_records", tag = "coordinators",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("before" = Option<String>, Query, description = "Only older ones: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
+#[get("/intents/{intent_id}/coordinator-decisions")]
+async fn decisions_on(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let (before, limit) = page(&query)?;
+    let intent_id = id("intent", &path)?;
+    let found = coordinators::decisions(&doors.ctx, &asker.caller, intent_id, before, limit).await?;
+    ok(&bodies(found, asker.dialect))
+}
+
+/// List coordinators' decisions
+///
+/// Those of an appointment (`coordinator_id`), or of an intent (`intent_id`); a bare array, the newest first.
+#[utoipa::path(operation_id = "list_coordinator_decisions", tag = "coordinators",
+    params(("coordinator_id" = Option<String>, Query, description = "Of this appointment"),
+           ("intent_id" = Option<String>, Query, description = "Of this intent"),
+           ("before" = Option<String>, Query, description = "Only older ones: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
+#[get("/decisions")]
+async fn decisions(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let (before, limit) = page(&query)?;
+    let ctx = &doors.ctx;
+    let found = match (query.text("coordinator_id"), query.text("intent_id")) {
+        (Some(text), _) => {
+            let of: CoordinatorId = id("coordinator", text)?;
+            coordinators::decisions_of(ctx, &asker.caller, of, before, limit).await?
+        }
+        (None, Some(text)) => {
+            coordinators::decisions(ctx, &asker.caller, id("intent", text)?, before, limit).await?
+        }
+        (None, None) => {
+            let message = "Say whose decisions: `coordinator_id` or `intent_id`.";
+            return Err(Refusal::new(Code::InvalidParameter, message).into());
+        }
+    };
+    ok(&bodies(found, asker.dialect))
+}

@@ -1,0 +1,177 @@
+//! Routes of webhook deliveries: what became of them, testing a receiver, sending the past again.
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::{get, post, web};
+use entente_domain::ids::{AttemptId, EndpointId};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::WAIT_SECONDS;
+use entente_domain::webhooks::DeliveryStatus;
+use entente_kernel::deliveries::{self, Attempt, Delivery, Filter};
+use entente_kernel::replays;
+use entente_runtime::deadlines::extend;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Body, Query, id};
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::{GivenTime, WireTime};
+use super::{Doors, json, listed};
+use crate::http::routes::Routes;
+
+/// Deliveries on a page when nothing is said.
+const USUAL_PAGE: u32 = 100;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(ping).service(replay);
+}
+
+/// An attempt at a delivery.
+#[derive(Debug, Serialize, ToSchema)]
+struct AttemptBody {
+    /// Its id.
+    id: AttemptId,
+    /// When it was made.
+    at: WireTime,
+    /// The receiver's answer.
+    #[schema(example = 503)]
+    status: Option<u16>,
+    /// Why it was no success.
+    #[schema(example = "it answered 503")]
+    error: Option<String>,
+    /// How long it took.
+    milliseconds: u32,
+    /// The beginning of the answer's body.
+    response: Option<String>,
+}
+
+impl AttemptBody {
+    fn new(attempt: Attempt, dialect: Dialect) -> Self {
+        Self {
+            id: attempt.id,
+            at: WireTime::new(attempt.at, dialect),
+            status: attempt.status,
+            error: attempt.error,
+            milliseconds: attempt.millis,
+            response: attempt.response,
+        }
+    }
+}
+
+/// A delivery.
+#[derive(Debug, Serialize, ToSchema)]
+struct DeliveryBody {
+    /// The header `webhook-id`: the id of what it tells.
+    #[schema(example = "msg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F")]
+    webhook_id: String,
+    /// The type of what it tells.
+    #[schema(example = "channel_message")]
+    event_type: String,
+    /// What has become of it.
+    status: DeliveryStatus,
+    /// When it was queued.
+    created_at: WireTime,
+    /// When it is tried next.
+    next_attempt_at: Option<WireTime>,
+    /// When it was dealt with.
+    finished_at: Option<WireTime>,
+    /// The attempts at it, oldest first.
+    attempts: Vec<AttemptBody>,
+}
+
+impl DeliveryBody {
+    fn new(delivery: Delivery, dialect: Dialect) -> Self {
+        let time = |at| WireTime::new(at, dialect);
+        Self {
+            webhook_id: delivery.webhook_id,
+            event_type: delivery.kind,
+            status: delivery.status,
+            created_at: time(delivery.created_at),
+            next_attempt_at: delivery.next_attempt_at.map(time),
+            finished_at: delivery.finished_at.map(time),
+            attempts: delivery.attempts.into_iter().map(|one| AttemptBody::new(one, dialect)).collect(),
+        }
+    }
+}
+
+/// List a subscription's deliveries
+///
+/// With the attempts at each, the newest first.
+#[utoipa::path(operation_id = "list_deliveries", tag = "webhooks",
+    params(("subscription_id" = String, Path, description = "The subscription"),
+           ("status" = Option<DeliveryStatus>, Query, description = "Only in this status"),
+           ("before" = Option<String>, Query, description = "The `webhook_id` of the last one of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    responses((status = 200, description = "The deliveries", body = [DeliveryBody])))]
+#[get("/subscriptions/{subscription_id}/deliveries")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let filter = Filter {
+        status: query.parsed("status", "waiting, delivered, failed or dropped", DeliveryStatus::parse)?,
+        before: query.text("before").map(str::to_owned),
+        limit: query.limit(USUAL_PAGE)?,
+    };
+    let endpoint: EndpointId = id("subscription", &path)?;
+    let found = deliveries::list(&doors.ctx, &asker.caller, endpoint, &filter).await?;
+    listed(found.into_iter().map(|one| DeliveryBody::new(one, asker.dialect)))
+}
+
+/// Test a subscription
+///
+/// Sends a signed `ping`. With `wait` the answer comes when it was tried, or after so many seconds.
+#[utoipa::path(operation_id = "ping_subscription", tag = "webhooks",
+    params(("subscription_id" = String, Path, description = "The subscription"),
+           ("wait" = Option<u32>, Query, description = "Seconds to wait for the first attempt, 0 to 120", maximum = 120)),
+    responses((status = 200, description = "It was tried", body = DeliveryBody),
+              (status = 202, description = "It will be tried", body = DeliveryBody)))]
+#[post("/subscriptions/{subscription_id}/ping")]
+async fn ping(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let endpoint: EndpointId = id("subscription", &path)?;
+    let wait = Duration::from_secs(query.number("wait", 0, 0, WAIT_SECONDS)?.into());
+    extend(wait);
+    let webhook_id = deliveries::ping(&doors.ctx, &asker.caller, endpoint).await?;
+    let delivery = deliveries::wait(&doors.ctx, endpoint, &webhook_id, wait).await?;
+    let tried = !delivery.attempts.is_empty();
+    let status = if tried { StatusCode::OK } else { StatusCode::ACCEPTED };
+    json(status, &DeliveryBody::new(delivery, asker.dialect))
+}
+
+/// From when on to send again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewReplay)]
+#[schema(example = json!({ "since": "2026-11-21T08:00:00Z" }))]
+struct ReplayBody {
+    /// What happened at this time or later.
+    since: GivenTime,
+}
+
+/// A replay that has begun.
+#[derive(Debug, Serialize, ToSchema)]
+struct ReplayBegun {
+    /// Of this subscription.
+    subscription_id: EndpointId,
+    /// What happened at this time or later.
+    since: WireTime,
+}
+
+/// Send the past again
+///
+/// What happened since a time and the subscriber may see now is queued once more, under the same ids: a receiver knows by
+/// `webhook-id` what it had already. Done in the background.
+#[utoipa::path(operation_id = "replay_subscription", tag = "webhooks", request_body = ReplayBody,
+    params(("subscription_id" = String, Path, description = "The subscription")),
+    responses((status = 202, description = "It has begun", body = ReplayBegun)))]
+#[post("/subscriptions/{subscription_id}/replay")]
+async fn replay(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<ReplayBody>,
+) -> Reply {
+    let endpoint: EndpointId = id("subscription", &path)?;
+    let since = body.value.since.0;
+    replays::begin(&doors.ctx, &asker.caller, endpoint, since).await?;
+    let begun = ReplayBegun { subscription_id: endpoint, since: WireTime::new(since, asker.dialect) };
+    json(StatusCode::ACCEPTED, &begun)
+}

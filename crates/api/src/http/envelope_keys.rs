@@ -1,0 +1,167 @@
+//! Routes of the keys that envelopes are signed with (AEE §8, §11.2). A secret that was made here is shown once; none is ever
+//! listed.
+
+use actix_web::{HttpRequest, delete, get, post, web};
+use entente_domain::clock::Timestamp;
+use entente_domain::envelope_keys::{Ask, EnvelopeKey, EnvelopeKeyStatus, Shared};
+use entente_domain::envelopes::signing::Algorithm;
+use entente_domain::keys::Dialect;
+use entente_domain::refusal::Code;
+use entente_kernel::envelope_keys;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Body, Query};
+use super::caller::Asker;
+use super::error::{ProblemBody, Reply};
+use super::transport::require_private;
+use super::wire::{GivenTime, WireTime};
+use super::{Doors, created, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(register).service(revoke);
+}
+
+/// A key that envelopes are signed with.
+#[derive(Debug, Serialize, ToSchema)]
+struct EnvelopeKeyBody {
+    /// Whose envelopes it signs: those with this `from`.
+    #[schema(example = "agent.researcher")]
+    entity: String,
+    /// Its name among the entity's keys.
+    #[schema(example = "2026-11")]
+    kid: String,
+    /// Which algorithm it is for, and no other.
+    algorithm: Algorithm,
+    /// The public half; null for HS256, whose secret is not shown.
+    #[schema(example = "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM")]
+    public_key: Option<String>,
+    /// Where it is in its life.
+    status: EnvelopeKeyStatus,
+    /// From when it counts.
+    not_before: WireTime,
+    /// From when it no longer counts.
+    not_after: Option<WireTime>,
+    /// When somebody took it back.
+    revoked_at: Option<WireTime>,
+    /// Who registered it.
+    created_by: String,
+    /// When.
+    created_at: WireTime,
+}
+
+impl EnvelopeKeyBody {
+    fn new(key: EnvelopeKey, now: Timestamp, dialect: Dialect) -> Self {
+        let time = |at| WireTime::new(at, dialect);
+        Self {
+            algorithm: key.algorithm(),
+            public_key: key.public_key().map(|key| key.to_string()),
+            status: key.status_at(now),
+            entity: key.entity,
+            kid: key.kid,
+            not_before: time(key.not_before),
+            not_after: key.not_after.map(time),
+            revoked_at: key.revoked_at.map(time),
+            created_by: key.created_by,
+            created_at: time(key.created_at),
+        }
+    }
+}
+
+/// A key that was registered.
+#[derive(Debug, Serialize, ToSchema)]
+struct RegistrationBody {
+    /// Its record.
+    #[serde(flatten)]
+    key: EnvelopeKeyBody,
+    /// The secret that was made for it, in Base64, for this one time; null when none was made.
+    secret: Option<String>,
+}
+
+/// A key to register.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewEnvelopeKey)]
+#[schema(example = json!({
+    "entity": "agent.researcher", "kid": "2026-11", "algorithm": "ed25519",
+    "public_key": "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM"
+}))]
+struct RegisterBody {
+    /// Whose it is; whoever asks acts as when nothing is said.
+    entity: Option<String>,
+    /// The name that it is to have, of letters, digits and `-_.:~@=+`; one is made when nothing is said.
+    kid: Option<String>,
+    /// What it is for.
+    algorithm: Algorithm,
+    /// For ed25519: the public half, as `ed25519:…`, a `did:key`, or 32 bytes in Base64.
+    public_key: Option<String>,
+    /// For HS256: 32 to 64 bytes in Base64; 32 bytes are made when nothing is said.
+    #[schema(value_type = Option<String>)]
+    secret: Option<Shared>,
+    /// From when it counts; at once when nothing is said.
+    not_before: Option<GivenTime>,
+    /// From when it no longer counts; never when nothing is said.
+    not_after: Option<GivenTime>,
+}
+
+/// List an entity's signing keys
+///
+/// All that it ever had, the oldest first. Of an entity that the key may act as; with the scope `admin`, of any.
+#[utoipa::path(operation_id = "list_envelope_keys", tag = "envelopes",
+    params(("entity" = Option<String>, Query, description = "Whose keys; of whom one acts as when nothing is said")),
+    responses((status = 200, description = "The keys", body = [EnvelopeKeyBody])))]
+#[get("/aee/keys")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let found = envelope_keys::list(&doors.ctx, &asker.caller, query.text("entity")).await?;
+    let now = doors.ctx.now();
+    ok(&found.into_iter().map(|key| EnvelopeKeyBody::new(key, now, asker.dialect)).collect::<Vec<_>>())
+}
+
+/// Register a signing key
+///
+/// For envelopes whose `from` is the entity. The same key again is no new one. A key is never changed, and a name never
+/// given twice: to rotate, register the next one while this one still counts, sign with that, and revoke this one.
+#[utoipa::path(operation_id = "register_envelope_key", tag = "envelopes", request_body = RegisterBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "It was registered", body = RegistrationBody),
+              (status = 200, description = "It was there", body = RegistrationBody),
+              (status = 403, description = "`forbidden`: over plain HTTP from another machine (§11.3)", body = ProblemBody),
+              (status = 409, description = "`already_exists`", body = ProblemBody)))]
+#[post("/aee/keys")]
+async fn register(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<RegisterBody>,
+) -> Reply {
+    // Whoever could change it on its way would have a key of this entity.
+    require_private(&request, &doors, Code::Forbidden)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let ask = Ask {
+        kid: said.kid,
+        algorithm: said.algorithm,
+        public_key: said.public_key,
+        secret: said.secret,
+        not_before: said.not_before.map(|at| at.0),
+        not_after: said.not_after.map(|at| at.0),
+    };
+    let (ctx, entity) = (&doors.ctx, said.entity.as_deref());
+    let made = envelope_keys::register(ctx, &asker.caller, entity, &ask, once.as_ref()).await?;
+    let key = EnvelopeKeyBody::new(made.key, ctx.now(), asker.dialect);
+    let reply = RegistrationBody { key, secret: made.secret.map(|secret| secret.0) };
+    if made.new { created(&reply) } else { ok(&reply) }
+}
+
+/// Revoke a signing key
+///
+/// At once, on every server, and for ever: what it signed and is not yet taken in is refused.
+#[utoipa::path(operation_id = "revoke_envelope_key", tag = "envelopes",
+    params(("kid" = String, Path, description = "The key's name"),
+           ("entity" = Option<String>, Query, description = "Whose key; of whom one acts as when nothing is said")),
+    responses((status = 200, description = "The revoked key", body = EnvelopeKeyBody)))]
+#[delete("/aee/keys/{kid}")]
+async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let key = envelope_keys::revoke(&doors.ctx, &asker.caller, query.text("entity"), &path).await?;
+    ok(&EnvelopeKeyBody::new(key, doors.ctx.now(), asker.dialect))
+}

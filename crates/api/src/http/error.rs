@@ -1,0 +1,367 @@
+//! Errors on the wire: the one place where a refusal gets its HTTP status, and the one form of every error body
+//! (problem+json with the members that existing clients read, contract 3.5).
+
+use std::fmt;
+
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::{Method, StatusCode, header};
+use actix_web::{HttpResponse, ResponseError};
+use entente_domain::envelopes::receipt::Receipt;
+use entente_domain::governance::Violation;
+use entente_domain::keys::Dialect;
+use entente_domain::refusal::{Code, FieldError, Refusal};
+use entente_kernel::AppError;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::leases::LeaseBody;
+
+/// Seconds after which a client should come back when the database is away.
+const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
+
+/// A failure on its way to the client.
+#[derive(Debug)]
+pub struct Problem {
+    refusal: Box<Refusal>,
+    /// Seconds after which it is worth trying again.
+    pub retry_after: Option<u64>,
+    /// The methods that the path has, on a 405.
+    pub allow: Option<String>,
+}
+
+/// What a handler answers with.
+pub type Reply = Result<HttpResponse, Problem>;
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.refusal.code.wire(), self.refusal.message)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let retry_after = refusal.retry_after_seconds;
+        Self { refusal: Box::new(refusal), retry_after, allow: None }
+    }
+}
+
+impl From<AppError> for Problem {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Refused(refusal) => refusal.into(),
+            AppError::Unavailable(why) => {
+                tracing::warn!(error = %why, "a request could not be served for now");
+                let refusal = Refusal::new(
+                    Code::Unavailable,
+                    "The database cannot be reached or the server is stopping. Try again shortly; with an \
+                     Idempotency-Key a retry is never done twice.",
+                );
+                Self { retry_after: Some(UNAVAILABLE_RETRY_SECONDS), ..refusal.into() }
+            }
+            AppError::RolledBack { state, why } => {
+                tracing::warn!(state, error = %why, "a request was rolled back");
+                let message = "Somebody else holds what this is about, or the database took too long. Nothing was done. Try \
+                               again shortly.";
+                Self { retry_after: Some(1), ..Refusal::new(Code::Unavailable, message).into() }
+            }
+            AppError::Overtaken => {
+                let message =
+                    "The rules for this are changing right now, and nothing was done. Send it again.";
+                Self { retry_after: Some(1), ..Refusal::new(Code::Unavailable, message).into() }
+            }
+            AppError::Inconsistent(why) => Self::internal(&why),
+            AppError::Database(e) => Self::internal(&e.to_string()),
+        }
+    }
+}
+
+impl Problem {
+    /// A defect: logged here with its cause; the client only gets the request id to report.
+    pub fn internal(why: &str) -> Self {
+        tracing::error!(error = why, "a request failed");
+        Refusal::new(
+            Code::Internal,
+            "Something went wrong inside the server. Report the request_id to its operator, who finds it in the log.",
+        )
+        .into()
+    }
+
+    /// Which of the closed list.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.refusal.code
+    }
+
+    /// Whether it is a member of the body that is at fault, in this way.
+    #[must_use]
+    pub fn is_about(&self, member: &str, kind: &str) -> bool {
+        let named =
+            |error: &FieldError| error.kind == kind && error.loc.last().is_some_and(|last| last == member);
+        self.refusal.errors.iter().any(named)
+    }
+
+    /// The body, for a failure that is a part of a reply.
+    #[must_use]
+    pub fn body(&self) -> ProblemBody {
+        ProblemBody::new(&self.refusal, status(self.refusal.code), "", Dialect::Standard)
+    }
+
+    /// The response, with the request's id in its body, and times as the client reads them.
+    #[must_use]
+    pub fn response(&self, request_id: &str, dialect: Dialect, family: Family) -> HttpResponse {
+        let status = status(self.refusal.code);
+        let mut body = ProblemBody::new(&self.refusal, status, request_id, dialect);
+        if family == Family::Jobs {
+            body.code = job_code(self.refusal.code);
+            body.retryable = Some(retryable(self.refusal.code));
+        }
+        let mut response = HttpResponse::build(status);
+        response.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/problem+json")));
+        if let Some(seconds) = self.retry_after {
+            response.insert_header((RETRY_AFTER, seconds));
+        }
+        if let Some(allow) = &self.allow {
+            response.insert_header((header::ALLOW, allow.as_str()));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.insert_header((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"entente\"")));
+        }
+        // The body is made of strings and numbers; it always has a JSON form.
+        response.body(serde_json::to_vec(&body).unwrap_or_default())
+    }
+}
+
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        status(self.refusal.code)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        // The front door writes it again, with the request's id.
+        self.response("", Dialect::Standard, Family::House)
+    }
+}
+
+/// The status of a refusal.
+#[must_use]
+pub fn status(code: Code) -> StatusCode {
+    match code {
+        // A circle is a fault of the request to the SDK, which raises its ValidationError only for 400 (contract 3.5).
+        Code::InvalidJson | Code::IfMatchRequired | Code::DependencyCircle => StatusCode::BAD_REQUEST,
+        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::ScopeMissing
+        | Code::MayNotActAs
+        | Code::Forbidden
+        | Code::AccessClosed
+        | Code::NotAMember
+        | Code::PermissionDenied
+        | Code::LeaseExpired
+        | Code::BudgetExhausted
+        | Code::BadSignature
+        | Code::FromMismatch
+        | Code::IntentNotAllowed
+        | Code::SignatureRequired
+        | Code::GovernanceViolation
+        | Code::NotThePrincipal => StatusCode::FORBIDDEN,
+        Code::NotFound | Code::JobNotFound | Code::UnknownRecipient => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::Gone | Code::ResumeWindowExpired => StatusCode::GONE,
+        Code::VersionConflict
+        | Code::DuplicateName
+        | Code::AlreadyRegistered
+        | Code::AlreadyExists
+        | Code::ClaimConflict
+        | Code::IdentityExists
+        | Code::ChannelClosed
+        | Code::MessageExpired
+        | Code::IntentResolved
+        | Code::LeaseHeld
+        | Code::LeaseEnded
+        | Code::IdempotencyMismatch
+        | Code::DuplicateKey
+        | Code::DuplicateId
+        | Code::TaskClosed
+        | Code::Cancelled
+        | Code::ClaimLost
+        | Code::JobEnded
+        | Code::NoResult
+        | Code::DeliberationRequired
+        | Code::SameQuestion
+        | Code::DigestMismatch
+        | Code::MomentNotOpen
+        | Code::CircumstancesChanged
+        | Code::AlreadyDecided
+        | Code::InvalidTransition => StatusCode::CONFLICT,
+        Code::TooLarge | Code::ResultTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        // All others say that something could be read and makes no sense.
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+/// Whose words an error's `code` is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// The house's own.
+    House,
+    /// ARCP's (§12): the resources of jobs (contract 11).
+    Jobs,
+}
+
+impl Family {
+    /// The family that a method of a path belongs to.
+    #[must_use]
+    pub fn of(method: &Method, path: &str) -> Self {
+        let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/v1/"));
+        let mut parts = rest.unwrap_or_default().split('/');
+        match (parts.next(), parts.next(), parts.next()) {
+            // Credentials of jobs are listed and retried; the others are those in vaults (RFC-0014).
+            (Some("credentials"), None, _) if method == Method::GET => Self::Jobs,
+            (Some("jobs" | "workers" | "arcp"), _, _) | (Some("credentials"), Some(_), Some("retry")) => {
+                Self::Jobs
+            }
+            _ => Self::House,
+        }
+    }
+}
+
+/// A code as ARCP says it; where ARCP has no word, and over REST alone, one of our own (contract 3).
+fn job_code(code: Code) -> &'static str {
+    match code {
+        Code::NotFound => "NOT_FOUND",
+        Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
+        Code::RateLimited => "RATE_LIMITED",
+        Code::TooManyStreams => "TOO_MANY_STREAMS",
+        Code::RequestTimeout => "REQUEST_TIMEOUT",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::ClaimLost | Code::JobEnded | Code::NoResult => code.wire(),
+        code => code.fault().wire(),
+    }
+}
+
+/// Every code that there is on the resources of jobs, for the documentation.
+pub(super) fn job_words() -> Vec<&'static str> {
+    let mut words: Vec<&'static str> = Code::ALL.iter().map(|code| job_code(*code)).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// Whether the same may be sent again as it is.
+fn retryable(code: Code) -> bool {
+    match code {
+        Code::RateLimited
+        | Code::RequestTimeout
+        | Code::TooManyStreams
+        | Code::Unavailable
+        | Code::NoResult => true,
+        Code::ResultTooLarge => Code::ResultTooLarge.fault().retryable(),
+        code => code.fault().retryable(),
+    }
+}
+
+/// What is wrong: a sentence, or for a body of the wrong shape the list of faults, or what a governance policy says no to,
+/// as clients of the reference server read it (contract 3.5).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Detail {
+    /// A sentence.
+    Sentence(String),
+    /// The faulty members.
+    Faults(Vec<FieldError>),
+    /// What a governance policy says no to.
+    Governance(GovernanceDetail),
+}
+
+/// What a governance policy says no to (RFC-0013), as clients of the reference server read it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GovernanceDetail {
+    /// `governance_violation`.
+    #[schema(example = "governance_violation")]
+    pub error: &'static str,
+    /// Which of its rules, and by how much.
+    #[serde(flatten)]
+    pub violation: Violation,
+    /// The sentence.
+    pub message: String,
+}
+
+/// The body of every error: RFC 9457's members and those that existing clients read.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({
+    "type": "urn:entente:problem:not_found",
+    "title": "It does not exist, or the caller may not know that it does.",
+    "status": 404,
+    "detail": "No such channel, or it is not visible to you. Check the id and who you act as.",
+    "code": "not_found",
+    "message": "No such channel, or it is not visible to you. Check the id and who you act as.",
+    "errors": [],
+    "request_id": "req_00c0ffee00c0ffee"
+}))]
+pub struct ProblemBody {
+    /// `urn:entente:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What the code means.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong here.
+    pub detail: Detail,
+    /// The code; the list is closed.
+    #[schema(value_type = Code)]
+    pub code: &'static str,
+    /// What is wrong and what to do next, in a sentence.
+    pub message: String,
+    /// The faulty members of the body.
+    pub errors: Vec<FieldError>,
+    /// The request's id, to be found in the server's log; empty within a batch.
+    pub request_id: String,
+    /// On the resources of jobs: whether the same may be sent again as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// On a version conflict, the version that is current.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_version: Option<i64>,
+    /// On `lease_held`, the lease that is in the way. The member's name alone tells a client that it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing_lease: Option<LeaseBody>,
+    /// On `duplicate_id`, when it was the same envelope: its first receipt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
+}
+
+impl ProblemBody {
+    fn new(refusal: &Refusal, status: StatusCode, request_id: &str, dialect: Dialect) -> Self {
+        let detail = if let Some(violation) = refusal.violation.as_deref() {
+            let (violation, message) = (violation.clone(), refusal.message.clone());
+            Detail::Governance(GovernanceDetail {
+                error: Code::GovernanceViolation.wire(),
+                violation,
+                message,
+            })
+        } else if refusal.code == Code::InvalidRequest && !refusal.errors.is_empty() {
+            Detail::Faults(refusal.errors.clone())
+        } else {
+            Detail::Sentence(refusal.message.clone())
+        };
+        Self {
+            kind: format!("urn:entente:problem:{}", refusal.code.wire()),
+            title: refusal.code.meaning().to_owned(),
+            status: status.as_u16(),
+            detail,
+            code: refusal.code.wire(),
+            retryable: None,
+            message: refusal.message.clone(),
+            errors: refusal.errors.clone(),
+            request_id: request_id.to_owned(),
+            current_version: refusal.current_version,
+            existing_lease: refusal.existing_lease.as_ref().map(|lease| LeaseBody::written(lease, dialect)),
+            receipt: refusal.receipt.as_deref().cloned(),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Routes of an intent's log (RFC-0001, RFC-0019).
+
+use std::collections::HashSet;
+
+use actix_web::{HttpRequest, get, post, web};
+use entente_domain::canonical::show;
+use entente_domain::chains::Break;
+use entente_domain::clock;
+use entente_domain::events::{Draft, Event};
+use entente_domain::ids::{EventId, IntentId};
+use entente_domain::keys::Dialect;
+use entente_kernel::chains::{self, Verification};
+use entente_kernel::events::{self, Filter};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::body::{Body, Query, id};
+use super::caller::Asker;
+use super::error::{Problem, Reply};
+use super::wire::{WireTime, event_type};
+use super::{Doors, ok, paged};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(append).service(list).service(verify);
+}
+
+/// An entry of a log.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventBody<'a> {
+    /// Its id.
+    id: EventId,
+    /// The intent; null for the house's own log.
+    intent_id: Option<IntentId>,
+    /// What happened.
+    #[schema(example = "state_patched")]
+    event_type: &'a str,
+    /// The true type, where the client's library cannot read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_event_type: Option<&'a str>,
+    /// Whose doing it is.
+    actor: &'a str,
+    /// The particulars.
+    #[schema(value_type = Object)]
+    payload: &'a Map<String, Value>,
+    /// When.
+    created_at: WireTime,
+    /// Its place in the chain, from 1.
+    sequence: i64,
+    /// The hash of the event before it.
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    previous_event_hash: Option<String>,
+    /// Its own hash, over its canonical form (RFC 8785).
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    event_hash: String,
+    /// True when a client posted it: the server vouches for who and when, not for what.
+    posted: bool,
+    /// The trace it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    /// The event that caused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_event_id: Option<&'a str>,
+    /// The actor's signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    proof: Option<&'a Value>,
+    /// Whether the server has checked that; left out when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof_verified: Option<bool>,
+}
+
+impl<'a> EventBody<'a> {
+    pub fn new(event: &'a Event, dialect: Dialect) -> Self {
+        let shown = event_type(&event.event_type, dialect);
+        Self {
+            id: event.id,
+            intent_id: (event.intent_id != IntentId::HOUSE).then_some(event.intent_id),
+            event_type: shown,
+            original_event_type: (shown != event.event_type).then_some(&event.event_type),
+            actor: &event.actor,
+            payload: &event.payload,
+            created_at: WireTime::new(event.created_at, dialect),
+            sequence: event.sequence,
+            previous_event_hash: event.previous_event_hash.as_ref().map(show),
+            event_hash: show(&event.event_hash),
+            posted: event.posted,
+            trace_id: event.trace_id.as_deref(),
+            parent_event_id: event.parent_event_id.as_deref(),
+            proof: event.proof.as_ref(),
+            proof_verified: event.proof.is_some().then_some(event.proof_verified),
+        }
+    }
+}
+
+/// An event that a client appends.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({ "event_type": "comment", "payload": { "note": "starting" } }))]
+struct AppendBody {
+    /// What happened, in the client's own word or one of the protocol's.
+    event_type: String,
+    /// Whose doing it is; the acting agent when nothing is said.
+    actor: Option<String>,
+    /// The particulars.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    payload: Map<String, Value>,
+    /// The trace it belongs to: 32 hexadecimal digits.
+    trace_id: Option<String>,
+    /// The event that caused it.
+    parent_event_id: Option<String>,
+    /// The actor's signature (RFC-0018); checked when it is of the type `Ed25519Signature2026` and the actor has an identity.
+    #[schema(value_type = Option<Object>)]
+    proof: Option<Map<String, Value>>,
+}
+
+/// Append an event
+///
+/// Any type; it is marked as `posted`, so that readers can tell it from the server's own.
+#[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The event", body = EventBody)))]
+#[post("/intents/{intent_id}/events")]
+async fn append(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<AppendBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let actor = asker.caller.speaker("actor", said.actor.as_deref(), doors.ctx.settings.strict)?;
+    let draft = Draft {
+        event_type: said.event_type,
+        actor,
+        payload: said.payload,
+        posted: true,
+        trace_id: said.trace_id,
+        parent_event_id: said.parent_event_id,
+        proof: said.proof.map(Value::Object),
+        proof_verified: false,
+    };
+    let event = events::append(&doors.ctx, &asker.caller, intent_id, draft, once.as_ref()).await?;
+    ok(&EventBody::new(&event, asker.dialect))
+}
+
+/// Which events a query asks for.
+pub fn filter(query: &Query) -> Result<Filter, Problem> {
+    Ok(Filter {
+        event_type: query.text("event_type").map(str::to_owned),
+        since: query.parsed("since", "an RFC 3339 time", clock::parse)?,
+        trace_id: query.text("trace_id").map(str::to_owned),
+        limit: query.limit(100)?,
+        offset: query.offset()?,
+    })
+}
+
+/// List an intent's events
+///
+/// The newest first. A page has at most 4 MiB; `Entente-Has-More` says that it was cut short, and `offset` goes on behind it.
+#[utoipa::path(operation_id = "list_events", tag = "intents",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("event_type" = Option<String>, Query, description = "Only of this type"),
+           ("since" = Option<String>, Query, description = "Only later than this time"),
+           ("trace_id" = Option<String>, Query, description = "Only of this trace"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+#[get("/intents/{intent_id}/events")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let found = events::list(&doors.ctx, &asker.caller, intent_id, &filter(&query)?).await?;
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
+}
+
+/// One event of a verified chain.
+#[derive(Debug, Serialize, ToSchema)]
+struct VerifiedEvent {
+    /// Its place in the chain.
+    sequence: i64,
+    /// Its hash as it is stored.
+    event_hash: Option<String>,
+    /// The hash that it links to.
+    previous_event_hash: Option<String>,
+    /// Whether everything about it is as it should be.
+    verified: bool,
+}
+
+/// What a verification found.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VerificationBody {
+    /// The intent; null for the house's own log.
+    intent_id: Option<IntentId>,
+    /// How many events there are.
+    event_count: usize,
+    /// The first one's place.
+    first_sequence: Option<i64>,
+    /// The last one's place.
+    last_sequence: Option<i64>,
+    /// Whether the chain is whole.
+    chain_valid: bool,
+    /// The same, under the SDK's name.
+    valid: bool,
+    /// How many checkpoints it was compared with.
+    checkpoint_count: usize,
+    /// What is wrong.
+    breaks: Vec<Break>,
+    /// The events.
+    events: Vec<VerifiedEvent>,
+}
+
+impl VerificationBody {
+    pub fn new(intent_id: Option<IntentId>, found: Verification) -> Self {
+        let faults = found.breaks.iter().filter(|fault| fault.checkpoint_id.is_none());
+        let faulty: HashSet<EventId> = faults.map(|fault| fault.event_id).collect();
+        let events: Vec<VerifiedEvent> = found
+            .events
+            .into_iter()
+            .map(|event| VerifiedEvent {
+                sequence: event.sequence,
+                verified: !faulty.contains(&event.id),
+                event_hash: event.event_hash,
+                previous_event_hash: event.previous_event_hash,
+            })
+            .collect();
+        Self {
+            intent_id,
+            event_count: events.len(),
+            first_sequence: events.first().map(|event| event.sequence),
+            last_sequence: events.last().map(|event| event.sequence),
+            chain_valid: found.breaks.is_empty(),
+            valid: found.breaks.is_empty(),
+            checkpoint_count: found.checkpoint_count,
+            breaks: found.breaks,
+            events,
+        }
+    }
+}
+
+/// Verify an intent's chain
+///
+/// Every event in its place, linked to the one before it, with the hash that its content gives, and the last one where the
+/// log ended; every checkpoint of it still true, and every proof that was checked still its actor's (RFC-0018, RFC-0019).
+#[utoipa::path(operation_id = "verify_events",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "What was found", body = VerificationBody)))]
+#[get("/intents/{intent_id}/events/verify")]
+async fn verify(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let found = chains::of_intent(&doors.ctx, &asker.caller, intent_id).await?;
+    ok(&VerificationBody::new(Some(intent_id), found))
+}

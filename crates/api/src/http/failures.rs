@@ -1,0 +1,199 @@
+//! Routes of failures (RFC-0010). The SDK's two clients report them under different names: both are read (contract 15.34).
+
+use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use entente_domain::failures::{Failure, FailureAsk, Next, Reason};
+use entente_domain::ids::{FailureId, IntentId};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::PAGE;
+use entente_kernel::failures;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::body::{Body, Query, id};
+use super::caller::Asker;
+use super::error::{Problem, Reply};
+use super::wire::{GivenTime, WireTime};
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(record);
+}
+
+/// What comes of a failure.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FailureRetry)]
+struct RetryBody {
+    /// `again`: its agent tries again; `own`: it does so by itself; `handed_over`: another agent has its turn; `nothing`.
+    #[schema(example = "again")]
+    decision: &'static str,
+    /// Why nothing is tried again.
+    reason: Option<Reason>,
+    /// Which retry it is, from 1.
+    attempt: Option<u32>,
+    /// When.
+    at: Option<WireTime>,
+    /// Who tries again.
+    agent_id: Option<String>,
+    /// When that agent was told (`agent_assigned` with `retry_attempt`); null until then.
+    announced_at: Option<WireTime>,
+}
+
+/// An attempt that failed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Failure)]
+struct FailureBody {
+    /// Its id.
+    id: FailureId,
+    /// The intent.
+    intent_id: IntentId,
+    /// Whose attempt it was.
+    agent_id: String,
+    /// Which attempt it was.
+    attempt_number: u32,
+    /// What sort of failure.
+    error_code: Option<String>,
+    /// The same, under another name.
+    error_type: Option<String>,
+    /// What went wrong.
+    error_message: Option<String>,
+    /// Whether another attempt can help.
+    recoverable: bool,
+    /// When it is tried again.
+    retry_scheduled_at: Option<WireTime>,
+    /// What comes of it.
+    retry: RetryBody,
+    /// When it no longer mattered: the intent was completed.
+    resolved_at: Option<WireTime>,
+    /// The client's own object.
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    /// When it was recorded.
+    created_at: WireTime,
+    /// As `retry_scheduled_at`, as the SDK reads it.
+    #[serde(rename = "retryScheduledAt")]
+    retry_scheduled_at_too: Option<WireTime>,
+    /// As `resolved_at`, as the SDK reads it.
+    #[serde(rename = "resolvedAt")]
+    resolved_at_too: Option<WireTime>,
+    /// As `created_at`, as the SDK reads it.
+    #[serde(rename = "createdAt")]
+    created_at_too: WireTime,
+}
+
+impl FailureBody {
+    fn new(failure: Failure, dialect: Dialect) -> Self {
+        let time = |at| WireTime::new(at, dialect);
+        let (created_at, resolved_at) = (time(failure.created_at), failure.resolved_at.map(time));
+        let own = || Some(failure.agent_id.clone());
+        let (decision, reason, attempt, at, agent_id) = match failure.next {
+            Next::Again { attempt, at } => ("again", None, Some(attempt), Some(at), own()),
+            Next::Own { at } => ("own", None, None, Some(at), own()),
+            Next::HandedOver { agent_id, attempt } => {
+                ("handed_over", None, Some(attempt), Some(failure.created_at), Some(agent_id))
+            }
+            Next::Nothing { reason } => ("nothing", Some(reason), None, None, None),
+        };
+        let at = at.map(time);
+        let announced_at = failure.announced_at.map(time);
+        Self {
+            id: failure.id,
+            intent_id: failure.intent_id,
+            agent_id: failure.agent_id,
+            attempt_number: failure.attempt_number,
+            error_type: failure.error_code.clone(),
+            error_code: failure.error_code,
+            error_message: failure.error_message,
+            recoverable: failure.recoverable,
+            retry_scheduled_at: at,
+            retry: RetryBody { decision, reason, attempt, at, agent_id, announced_at },
+            resolved_at,
+            metadata: failure.metadata,
+            created_at,
+            retry_scheduled_at_too: at,
+            resolved_at_too: resolved_at,
+            created_at_too: created_at,
+        }
+    }
+}
+
+/// A failure to record.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewFailure)]
+#[schema(example = json!({ "attempt_number": 1, "error_code": "timeout", "error_message": "the archive did not answer" }))]
+struct RecordBody {
+    /// Whose attempt it was; the acting agent when nothing is said.
+    agent_id: Option<String>,
+    /// Which attempt it was; counted when nothing is said.
+    attempt_number: Option<u32>,
+    /// What sort of failure. Also `error_type`.
+    #[serde(alias = "error_type")]
+    error_code: Option<String>,
+    /// What went wrong.
+    error_message: Option<String>,
+    /// Whether another attempt can help; true when nothing is said.
+    recoverable: Option<bool>,
+    /// When the agent tries again by itself: then it is not told to.
+    retry_scheduled_at: Option<GivenTime>,
+    /// Your own object.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// Record that an attempt at an intent failed
+///
+/// `retry` in the answer says what comes of it by the intent's retry policy. An agent that is assigned to the intent is told
+/// when its pause is over, by an assignment with `retry_attempt` and `last_error`.
+#[utoipa::path(operation_id = "record_failure", tag = "ledgers", request_body = RecordBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The failure", body = FailureBody)))]
+#[post("/intents/{intent_id}/failures")]
+async fn record(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<RecordBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let strict = doors.ctx.settings.strict;
+    let caller =
+        asker.caller.acting_as(asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?);
+    let ask = FailureAsk {
+        attempt_number: said.attempt_number,
+        error_code: said.error_code.filter(|code| !code.is_empty()),
+        error_message: said.error_message,
+        recoverable: said.recoverable,
+        retry_scheduled_at: said.retry_scheduled_at.map(|at| at.0),
+        metadata: said.metadata.unwrap_or_default(),
+    };
+    let made = failures::record(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    ok(&FailureBody::new(made, asker.dialect))
+}
+
+/// List the failures on an intent
+///
+/// The oldest first, in pages: while there is another, the header `Entente-Next-Cursor` is its `after`.
+#[utoipa::path(operation_id = "list_failures", tag = "ledgers",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("after" = Option<i64>, Query, description = "The `Entente-Next-Cursor` of the page before"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "The failures", body = [FailureBody],
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page, if there is one")))))]
+#[get("/intents/{intent_id}/failures")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let (after, limit) = (query.place()?, query.limit(PAGE)?);
+    let page = failures::list(&doors.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
+    let bodies: Vec<_> = page.failures.into_iter().map(|one| FailureBody::new(one, asker.dialect)).collect();
+    let text = serde_json::to_vec(&bodies).map_err(|e| Problem::internal(&e.to_string()))?;
+    let mut response = HttpResponse::Ok();
+    response.content_type("application/json");
+    if let Some(next) = page.next {
+        response.insert_header(("entente-next-cursor", next.to_string()));
+    }
+    Ok(response.body(text))
+}

@@ -1,0 +1,280 @@
+//! Routes of federation (RFC-0022, RFC-0023) for this server's own clients. What peers send is `peers`, what everybody may know of
+//! this server is `documents`.
+
+mod documents;
+mod peers;
+
+use actix_web::{HttpRequest, get, post, web};
+use entente_domain::agents::AgentStatus;
+use entente_domain::federation::dispatches::{DelegationScope, DispatchAsk, State};
+use entente_domain::federation::{Federation, Part, Peer, Relationship, Visibility, signing};
+use entente_domain::ids::{DispatchId, IntentId};
+use entente_domain::keys::Dialect;
+use entente_kernel::federation::{self, Dispatch, Exported};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+pub use self::documents::well_known;
+use super::body::{Body, Query, id};
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(status).service(agents).service(dispatch).service(get);
+    peers::routes(config);
+}
+
+/// The policy by which peers are trusted: the operator's list. There is no other.
+const TRUST: &str = "allowlist";
+
+/// How federation stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FederationStatus)]
+struct StatusBody {
+    /// Whether it is set up.
+    enabled: bool,
+    /// This server's DID.
+    server_did: Option<String>,
+    /// By which policy peers are trusted.
+    trust_policy: &'static str,
+    /// How many there are.
+    peer_count: usize,
+    /// The caller's own dispatches that are not over; of an admin, all.
+    active_dispatches: i64,
+    /// The caller's own dispatches that are kept.
+    total_dispatches: i64,
+    /// What the caller was given by peers, or gave as one, and is kept.
+    total_received: i64,
+    /// The peers.
+    peers: Vec<PeerBody>,
+}
+
+/// A peer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FederationPeer)]
+struct PeerBody {
+    /// Its URL.
+    server_url: String,
+    /// Its DID.
+    server_did: String,
+    /// What it is to us.
+    relationship: Relationship,
+    /// By which policy it is trusted.
+    trust_policy: &'static str,
+    /// The first of its keys, in base64.
+    public_key: Option<String>,
+    /// Whether it may give us work.
+    receive_from: bool,
+    /// Whether work may be given to it.
+    dispatch_to: bool,
+    /// What leaves for it, besides titles.
+    share: Vec<Part>,
+}
+
+impl PeerBody {
+    fn new(peer: &Peer) -> Self {
+        Self {
+            server_url: peer.url.clone(),
+            server_did: peer.did.clone(),
+            relationship: peer.relationship,
+            trust_policy: TRUST,
+            public_key: peer.keys.first().map(signing::show_key),
+            receive_from: peer.delivers,
+            dispatch_to: peer.takes,
+            share: peer.share.clone(),
+        }
+    }
+}
+
+/// How federation stands
+///
+/// Who the peers are, and how much of the caller's own is going on.
+#[utoipa::path(operation_id = "federation_status", tag = "federation",
+    responses((status = 200, description = "How it stands", body = StatusBody)))]
+#[get("/federation/status")]
+async fn status(doors: web::Data<Doors>, asker: Asker) -> Reply {
+    let (set_up, counts) = federation::status(&doors.ctx, &asker.caller).await?;
+    let peers: Vec<PeerBody> =
+        set_up.map_or_else(Vec::new, |federation| federation.peers.iter().map(PeerBody::new).collect());
+    ok(&StatusBody {
+        enabled: set_up.is_some(),
+        server_did: set_up.map(|federation| federation.did.clone()),
+        trust_policy: TRUST,
+        peer_count: peers.len(),
+        active_dispatches: counts.active,
+        total_dispatches: counts.dispatches,
+        total_received: counts.received,
+        peers,
+    })
+}
+
+/// The agents that are exported.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FederatedAgents)]
+struct AgentList {
+    /// The agents, in the order of their ids.
+    agents: Vec<AgentBody>,
+    /// What to send as `after` to get more; null when these are all.
+    next: Option<String>,
+}
+
+/// An agent that is exported.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FederatedAgent)]
+struct AgentBody {
+    /// Its name.
+    #[schema(example = "agent.translator")]
+    agent_id: String,
+    /// The server that it works on: this one.
+    server_url: String,
+    /// What it can do.
+    capabilities: Vec<String>,
+    /// Who is shown it.
+    visibility: Visibility,
+    /// The DID of the server.
+    server_did: Option<String>,
+    /// Its status at this moment.
+    status: AgentStatus,
+}
+
+impl AgentBody {
+    fn new(agent: Exported, federation: Option<&Federation>) -> Self {
+        Self {
+            agent_id: agent.agent_id,
+            server_url: federation.map(|federation| federation.url.clone()).unwrap_or_default(),
+            capabilities: agent.capabilities,
+            visibility: agent.visibility,
+            server_did: federation.map(|federation| federation.did.clone()),
+            status: agent.status,
+        }
+    }
+}
+
+/// List the agents that are exported
+///
+/// Those that the operator exports and that do not call themselves private: all that everybody may see, or those that a peer
+/// sees, for that peer's own key and for whoever names it.
+#[utoipa::path(operation_id = "list_federated_agents", tag = "federation",
+    params(("X-Source-Server" = Option<String>, Header, description = "Those that this peer sees"),
+           ("after" = Option<String>, Query, description = "Only after this id")),
+    responses((status = 200, description = "The agents", body = AgentList)))]
+#[get("/federation/agents")]
+async fn agents(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let source = request.headers().get("x-source-server").map(|value| value.to_str().unwrap_or("\u{fffd}"));
+    let (found, more) = federation::agents(&doors.ctx, &asker.caller, source, query.text("after")).await?;
+    let next = found.last().filter(|_| more).map(|agent| agent.agent_id.clone());
+    let federation = doors.ctx.settings.federation.as_ref();
+    let agents = found.into_iter().map(|agent| AgentBody::new(agent, federation)).collect();
+    ok(&AgentList { agents, next })
+}
+
+/// What a peer is to work on.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewFederationDispatch)]
+#[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "target_server": "https://b.example" }))]
+struct AskBody {
+    /// The intent.
+    intent_id: String,
+    /// The peer, by URL or DID.
+    target_server: String,
+    /// Which of its agents.
+    agent_id: Option<String>,
+    /// What it may do.
+    delegation_scope: Option<DelegationScope>,
+    /// What must hold there: governance, budget, observability.
+    #[schema(value_type = Option<Object>)]
+    federation_policy: Option<Map<String, Value>>,
+    /// This server's own place for callbacks, if anything is said.
+    callback_url: Option<String>,
+    /// The trace that it belongs to.
+    #[schema(value_type = Option<Object>)]
+    trace_context: Option<Map<String, Value>>,
+}
+
+/// An intent of ours at a peer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FederationDispatch)]
+struct DispatchBody {
+    /// Its id.
+    dispatch_id: DispatchId,
+    /// `pending`, `accepted` or `rejected`: whether the peer has taken it.
+    #[schema(example = "pending")]
+    status: &'static str,
+    /// Where exactly it is.
+    state: State,
+    /// The peer.
+    target_server: String,
+    /// The last that was heard of it, in words.
+    message: String,
+    /// The peer's id of its copy.
+    remote_intent_id: Option<String>,
+    /// The intent.
+    intent_id: IntentId,
+    /// Which of the peer's agents was asked for.
+    agent_id: Option<String>,
+    /// Who dispatched it.
+    requested_by: String,
+    /// When.
+    created_at: WireTime,
+    /// When anything was last heard of it.
+    heard_at: WireTime,
+    /// When it was over.
+    ended_at: Option<WireTime>,
+}
+
+impl DispatchBody {
+    fn new(one: Dispatch, dialect: Dialect) -> Self {
+        Self {
+            dispatch_id: one.id,
+            status: one.state.status(),
+            state: one.state,
+            target_server: one.target_server,
+            message: one.message,
+            remote_intent_id: one.remote_intent_id,
+            intent_id: one.intent_id,
+            agent_id: one.agent_id,
+            requested_by: one.requested_by,
+            created_at: WireTime::new(one.created_at, dialect),
+            heard_at: WireTime::new(one.heard_at, dialect),
+            ended_at: one.ended_at.map(|at| WireTime::new(at, dialect)),
+        }
+    }
+}
+
+/// Give an intent to a peer
+///
+/// Answers when that is written down; it is sent at once, and again until the peer has answered. What becomes of it is on the
+/// intent's log.
+#[utoipa::path(operation_id = "federation_dispatch", tag = "federation", request_body = AskBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The dispatch", body = DispatchBody)))]
+#[post("/federation/dispatch")]
+async fn dispatch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+    let intent_id: IntentId = id("intent", &body.value.intent_id)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let ask = DispatchAsk {
+        target_server: said.target_server,
+        agent_id: said.agent_id.filter(|agent| !agent.is_empty()),
+        scope: said.delegation_scope,
+        policy: said.federation_policy,
+        callback_url: said.callback_url.filter(|url| !url.is_empty()),
+        trace_context: said.trace_context,
+    };
+    let made = federation::dispatch(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    ok(&DispatchBody::new(made, asker.dialect))
+}
+
+/// Look what has become of a dispatch
+#[utoipa::path(operation_id = "get_federation_dispatch", tag = "federation",
+    params(("dispatch_id" = String, Path, description = "The dispatch")),
+    responses((status = 200, description = "The dispatch", body = DispatchBody)))]
+#[get("/federation/dispatches/{dispatch_id}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = federation::get(&doors.ctx, &asker.caller, id("dispatch", &path)?).await?;
+    ok(&DispatchBody::new(found, asker.dialect))
+}

@@ -1,0 +1,188 @@
+//! Frames on the wire: how a record is written as a server-sent event, for each family of paths (contract 11).
+
+use bytes::Bytes;
+use entente_domain::channels::Channel;
+use entente_domain::events::{Event, Kind};
+use entente_domain::ids::{ChannelId, IntentId, MessageId};
+use entente_domain::intents::Turn;
+use entente_domain::keys::Dialect;
+use entente_domain::messages::{Message, MessageStatus};
+use entente_domain::receipts::{Receipt, ReceiptKind};
+use entente_kernel::feed::{Family, Frame, Mark, Place, Record, Wire};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use ulid::Ulid;
+use uuid::Uuid;
+
+use super::events::EventBody;
+use super::intents::IntentBody;
+use super::messages::MessageBody;
+use super::wire::WireTime;
+
+/// A message on a stream: the message, and where it was said.
+#[derive(Debug, Serialize)]
+pub(super) struct MessageFrame<'a> {
+    #[serde(flatten)]
+    message: MessageBody<'a>,
+    intent_id: IntentId,
+    channel_name: &'a str,
+}
+
+impl<'a> MessageFrame<'a> {
+    pub fn new(message: &'a Message, channel: &'a Channel, dialect: Dialect) -> Self {
+        let (intent_id, channel_name) = (message.intent_id, channel.name.as_str());
+        Self { message: MessageBody::new(message, dialect), intent_id, channel_name }
+    }
+}
+
+/// What happened to a message, on a stream.
+#[derive(Debug, Serialize)]
+pub(super) struct ReceiptFrame<'a> {
+    intent_id: IntentId,
+    channel_id: ChannelId,
+    channel_name: &'a str,
+    message_id: MessageId,
+    status: MessageStatus,
+    agent_id: Option<&'a str>,
+    at: WireTime,
+}
+
+impl<'a> ReceiptFrame<'a> {
+    /// What happened, with its name.
+    pub fn new(receipt: &'a Receipt, channel: &'a Channel, dialect: Dialect) -> (&'static str, Self) {
+        let (name, status) = match receipt.kind {
+            ReceiptKind::Read => ("message_read", MessageStatus::Read),
+            ReceiptKind::Expired => ("message_expired", MessageStatus::Expired),
+        };
+        let frame = Self {
+            intent_id: receipt.intent_id,
+            channel_id: receipt.channel_id,
+            channel_name: &channel.name,
+            message_id: receipt.message_id,
+            status,
+            agent_id: Some(receipt.agent.as_str()).filter(|agent| !agent.is_empty()),
+            at: WireTime::new(receipt.at, dialect),
+        };
+        (name, frame)
+    }
+}
+
+/// Writes a frame. Empty when the record has no frame of its own: the log's copy of an audited message, which the message
+/// itself stands for.
+pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
+    let written = match &frame.record {
+        Record::Message { message, channel } => {
+            write(frame.mark, "channel_message", &MessageFrame::new(message, channel, wire.dialect))
+        }
+        Record::Receipt { receipt, channel, .. } => {
+            let (name, data) = ReceiptFrame::new(receipt, channel, wire.dialect);
+            write(frame.mark, name, &data)
+        }
+        Record::Event { event, .. } if is_audited_message(event) => Ok(Bytes::new()),
+        Record::Event { event, turn } => match wire.family {
+            Family::Reference => reference(frame.mark, event, turn.as_deref(), wire.dialect),
+            Family::Sdk => sdk(frame.mark, event, turn.as_deref(), wire.dialect),
+        },
+    };
+    written.unwrap_or_else(|e| {
+        tracing::error!(error = %e, "a frame could not be written");
+        Bytes::new()
+    })
+}
+
+/// Whether an event is the log's copy of a message, which the message itself stands for.
+pub(super) fn is_audited_message(event: &Event) -> bool {
+    !event.posted
+        && (event.event_type == Kind::ChannelMessage.wire() || event.event_type == "channel_message")
+}
+
+fn is(event: &Event, kind: Kind) -> bool {
+    !event.posted && event.event_type == kind.wire()
+}
+
+/// Whether an event tells of a suspension: who follows finds its particulars as the data itself (contract 11.2).
+fn is_suspension(event: &Event) -> bool {
+    [Kind::IntentSuspended, Kind::IntentResumed, Kind::IntentSuspensionExpired]
+        .into_iter()
+        .any(|kind| is(event, kind))
+}
+
+/// The reference server's names and data: the whole intent with a change of it, the assignment itself, else the event.
+fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
+    if let Some(turn) = turn
+        && (is(event, Kind::StatePatched) || is(event, Kind::StatusChanged))
+    {
+        return write(mark, &event.event_type, &IntentBody::new(&turn.intent, dialect));
+    }
+    if is(event, Kind::AgentAssigned) || is_suspension(event) {
+        return write(mark, &event.event_type, &with_intent(event));
+    }
+    write(mark, &event.event_type, &EventBody::new(event, dialect))
+}
+
+/// The SDK's names and data for what its agents act on, else the event under its own name.
+fn sdk(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
+    if is(event, Kind::StatePatched)
+        && let Some(turn) = turn
+    {
+        let mut data = with_intent(event);
+        data.insert("old_state".to_owned(), json!(turn.old_state));
+        data.insert("new_state".to_owned(), json!(turn.intent.state));
+        return write(mark, "STATE_CHANGED", &data);
+    }
+    let name = match event.event_type.as_str() {
+        _ if event.posted => event.event_type.as_str(),
+        "agent_assigned" => "AGENT_ASSIGNED",
+        "status_changed" => "STATUS_CHANGED",
+        "lease_released" => "LEASE_RELEASED",
+        other if is_suspension(event) => other,
+        other => return write(mark, other, &EventBody::new(event, dialect)),
+    };
+    if event.posted {
+        return write(mark, name, &EventBody::new(event, dialect));
+    }
+    write(mark, name, &with_intent(event))
+}
+
+/// An event's payload, with its intent and whose doing it was.
+fn with_intent(event: &Event) -> Map<String, Value> {
+    let mut data = event.payload.clone();
+    data.insert("intent_id".to_owned(), json!(event.intent_id));
+    data.insert("actor".to_owned(), json!(event.actor));
+    data
+}
+
+fn write(mark: Mark, name: &str, data: &impl Serialize) -> serde_json::Result<Bytes> {
+    let mut text = format!("id: {}\nevent: ", show(mark)).into_bytes();
+    // A client's own event type has no line break (`check_name`), so it cannot begin a line of its own.
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b"\ndata: ");
+    let start = text.len();
+    serde_json::to_writer(&mut text, data)?;
+    // A payload goes out as it was written, line breaks between its members included; a line of SSE ends at any of them.
+    // Inside of strings JSON has none.
+    text.iter_mut().skip(start).filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    text.extend_from_slice(b"\n\n");
+    Ok(Bytes::from(text))
+}
+
+/// A mark as a stream's `id:`.
+pub fn show(mark: Mark) -> String {
+    match mark {
+        Mark::Line(seq) => seq.to_string(),
+        Mark::House(place) => {
+            format!("{}.{}.{}", place.xid, place.seq, Ulid::from_bytes(place.intent_id.uuid().into_bytes()))
+        }
+    }
+}
+
+/// Reads a `Last-Event-ID`; `None` when it is none of ours.
+pub fn read(text: &str) -> Option<Mark> {
+    let mut parts = text.trim().split('.');
+    let first: i64 = parts.next()?.parse().ok()?;
+    let Some(seq) = parts.next() else { return Some(Mark::Line(first)) };
+    let intent = Ulid::from_string(parts.next()?).ok()?;
+    let place =
+        Place { xid: first, intent_id: Uuid::from_bytes(intent.to_bytes()).into(), seq: seq.parse().ok()? };
+    parts.next().is_none().then_some(Mark::House(place))
+}

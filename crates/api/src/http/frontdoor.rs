@@ -1,0 +1,249 @@
+//! What happens to every request on its way in and out: it gets an id, its panic is caught, its error gets its body, it is
+//! counted and logged, and while the server drains it is the last of its connection.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::error::InternalError;
+use actix_web::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::{ConnectionType, Method};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage as _, HttpRequest, web};
+use entente_domain::keys::Dialect;
+use entente_domain::traces::Trace;
+use entente_kernel::{AppError, OpenRequest};
+use entente_runtime::deadlines::{self, Late};
+use entente_runtime::metrics::RequestLabels;
+use entente_runtime::spans::{Answered, Span};
+use futures_util::FutureExt as _;
+
+use super::caller::RateNote;
+use super::error::{Family, Problem};
+use super::presence::{UnderWay, Watch};
+use super::{Connection, Doors, bodies};
+
+/// The header of a request's id, both ways.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Metrics label for requests that match no route.
+const UNROUTED: &str = "none";
+/// Metrics label for requests whose handler panicked or ran out of time: the match is lost with the request.
+const LOST: &str = "lost";
+/// The status under which a request is counted whose client hung up before it was answered. None of HTTP's own: nobody is sent
+/// it, and proxies count those so.
+const HUNG_UP: u16 = 499;
+/// Bytes of a request id that a client may give.
+const REQUEST_ID_BYTES: usize = 64;
+
+/// How a handler has ended: in time or not, with a panic or without, with an answer or a failure.
+type Caught<B> = Result<std::thread::Result<Result<ServiceResponse<B>, Error>>, Late>;
+
+/// Gives out request ids: a random start, so that ids of several servers and runs differ, and a count.
+#[derive(Debug)]
+pub struct RequestIds(AtomicU64);
+
+impl RequestIds {
+    /// Ids from a random start on.
+    #[must_use]
+    pub fn new(start: u64) -> Self {
+        Self(AtomicU64::new(start))
+    }
+
+    fn next(&self) -> String {
+        format!("req_{:016x}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The middleware around everything.
+///
+/// # Errors
+/// A panic, as a failure of its own.
+pub async fn pass(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let began = Instant::now();
+    let method = known_method(request.method());
+    let doors = request.app_data::<web::Data<Doors>>().cloned();
+    if let Some(connection) = request.conn_data::<Connection>() {
+        connection.asked();
+    }
+    let id = doors.as_ref().map_or_else(String::new, |doors| request_id(&request, doors));
+    let span = doors.as_ref().and_then(|doors| trace(&request, doors));
+    let request = match &doors {
+        Some(doors) => bodies::within(request, doors.limits.body),
+        None => request,
+    };
+    let watch = Watch::default();
+    request.extensions_mut().insert(watch.clone());
+    let unheard = unheard(doors.clone(), id.clone(), began);
+    let handler = Box::pin(deadlines::request(AssertUnwindSafe(next.call(request)).catch_unwind()));
+    let caught =
+        UnderWay::new(handler, unheard, watch, doors.as_ref().map(|doors| doors.tasks.clone())).await;
+    let mut response = match caught {
+        Ok(Ok(passed)) => passed?.map_into_boxed_body(),
+        // The panic hook has written down where.
+        Ok(Err(_panic)) => {
+            return Err(lost(doors.as_ref(), Problem::internal("a handler panicked"), method, &id, began));
+        }
+        Err(late) => return Err(lost(doors.as_ref(), AppError::from(late).into(), method, &id, began)),
+    };
+    if let Some(open) = response.request().extensions_mut().remove::<Arc<OpenRequest>>() {
+        // Whoever still holds its caller goes on by itself.
+        open.end();
+    }
+    let refused = bodies::hold(&mut response).err();
+    let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
+    let problem = refused.as_ref().or(problem);
+    // Known once the caller is; until then nothing with a time in it is said.
+    let dialect = response.request().extensions().get::<Dialect>().copied().unwrap_or(Dialect::Standard);
+    let family = Family::of(response.request().method(), response.request().path());
+    if let Some(filled) = problem.map(|problem| problem.response(&id, dialect, family)) {
+        let (http, _) = response.into_parts();
+        response = ServiceResponse::new(http, filled);
+    }
+    let rate = response.request().extensions().get::<RateNote>().copied();
+    adorn(response.headers_mut(), &id, rate);
+    if let Some(doors) = doors {
+        let draining = doors.draining.is_cancelled();
+        if draining {
+            // The next request on this connection would meet a closing one, and not every client repeats it.
+            response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+        }
+        if let Some(connection) = response.request().conn_data::<Connection>() {
+            connection.answered(draining);
+        }
+        account(&doors, response.request(), response.status().as_u16(), &id, began, span);
+        response = bodies::unhurried(response, doors.limits.write);
+    }
+    Ok(response)
+}
+
+/// Counts and logs a request whose client has hung up before it was answered.
+fn unheard<B>(doors: Option<web::Data<Doors>>, id: String, began: Instant) -> impl FnOnce(Caught<B>) + Unpin {
+    move |done| {
+        if let (Some(doors), Ok(Ok(Ok(response)))) = (doors, done) {
+            account(&doors, response.request(), HUNG_UP, &id, began, None);
+        }
+    }
+}
+
+/// Notes which trace a request belongs to (`traceparent`, RFC-0020), for whatever it records; begins to measure it if
+/// there is a collector. Requests that only look after the server are nobody's work.
+fn trace(request: &ServiceRequest, doors: &Doors) -> Option<Span> {
+    let header = request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok());
+    let came_with = header.and_then(Trace::parse);
+    let measured = doors.spans.as_ref().filter(|_| {
+        let path = request.path();
+        path.starts_with("/api/") || path.starts_with("/v1/") || path == "/mcp"
+    });
+    let span = measured.map(|spans| spans.begin(came_with));
+    if let Some(trace) = span.as_ref().and_then(Span::trace).or(came_with) {
+        request.extensions_mut().insert(trace);
+    }
+    span
+}
+
+/// The client's own id if it is a decent one, else a new one.
+fn request_id(request: &ServiceRequest, doors: &Doors) -> String {
+    let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let decent = |id: &&str| {
+        !id.is_empty()
+            && id.len() <= REQUEST_ID_BYTES
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+    };
+    given.filter(decent).map_or_else(|| doors.request_ids.next(), str::to_owned)
+}
+
+/// The answer to a request that is lost with its handler.
+fn lost(
+    doors: Option<&web::Data<Doors>>,
+    problem: Problem,
+    method: &'static str,
+    id: &str,
+    began: Instant,
+) -> Error {
+    let mut response = problem.response(id, Dialect::Standard, Family::House);
+    adorn(response.headers_mut(), id, None);
+    if let Some(doors) = doors {
+        if doors.draining.is_cancelled() {
+            response.head_mut().set_connection_type(ConnectionType::Close);
+        }
+        let labels = RequestLabels { method, route: Arc::from(LOST), status: response.status().as_u16() };
+        count(doors, &labels, id, began);
+    }
+    InternalError::from_response(problem, response).into()
+}
+
+fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    // Whatever an answer says was said to one key: a new key, a credential, a message. Nobody on the way keeps it.
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if let Some(rate) = rate {
+        headers.insert(HeaderName::from_static("ratelimit-limit"), rate.limit.into());
+        headers.insert(HeaderName::from_static("ratelimit-remaining"), rate.remaining.into());
+        headers.insert(HeaderName::from_static("ratelimit-reset"), HeaderValue::from_static("1"));
+    }
+}
+
+/// What the collector is told of a path: where its end is a secret, or may be one that was misspelt, only the pattern.
+fn told_path<'a>(path: &'a str, route: &'a str) -> &'a str {
+    if route == UNROUTED || route.contains("{token}") { route } else { path }
+}
+
+fn known_method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}
+
+fn account(doors: &Doors, request: &HttpRequest, status: u16, id: &str, began: Instant, span: Option<Span>) {
+    let route = request.match_pattern();
+    let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
+    let method = known_method(request.method());
+    if let Some(span) = span {
+        let path = told_path(request.path(), &route);
+        span.end(&Answered { method, route: &route, path, status, request_id: id });
+    }
+    count(doors, &RequestLabels { method, route, status }, id, began);
+}
+
+/// Logs a request that is over, and counts it.
+fn count(doors: &Doors, labels: &RequestLabels, id: &str, began: Instant) {
+    let elapsed = began.elapsed();
+    tracing::debug!(
+        request.id = id,
+        http.method = labels.method,
+        http.route = &*labels.route,
+        http.status = labels.status,
+        elapsed.micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+        "request"
+    );
+    if labels.status >= 500 {
+        tracing::warn!(
+            request.id = id,
+            http.method = labels.method,
+            http.route = &*labels.route,
+            http.status = labels.status,
+            "failed request"
+        );
+    }
+    let metrics = &doors.ctx.metrics;
+    metrics.requests.get_or_create(labels).inc();
+    metrics.request_seconds.observe(elapsed.as_secs_f64());
+}

@@ -1,0 +1,91 @@
+//! Webhooks on the wire: how a record is written for a receiver. `{"type", "timestamp", "data"}` as Standard Webhooks has
+//! it; the data is what a stream's frame has, and of an event the event itself, so that a receiver needs nothing else.
+
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::events::check_trace_id;
+use entente_domain::keys::Dialect;
+use entente_domain::webhooks::{ENVELOPE, MESSAGE, item_id, receipt_id};
+use entente_kernel::Outcome;
+use entente_kernel::feed::Record;
+use entente_kernel::mailboxes::Letter;
+use entente_kernel::webhooks::Post;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::events::EventBody;
+use super::frames::{MessageFrame, ReceiptFrame, is_audited_message};
+use super::mailboxes::ItemBody;
+
+/// A webhook's body.
+#[derive(Serialize)]
+struct HookBody<'a, T> {
+    r#type: &'a str,
+    timestamp: String,
+    data: &'a T,
+}
+
+/// Writes a record for a receiver; `None` for the log's copy of an audited message, which the message itself stands for.
+#[must_use]
+pub fn encode(record: &Record) -> Option<Post> {
+    let told = Some((record.intent_id(), record.seq()));
+    match record {
+        Record::Event { event, .. } if is_audited_message(event) => None,
+        Record::Event { event, .. } => {
+            let (kind, at) = (event.event_type.clone(), event.created_at);
+            let body = write(&kind, at, &EventBody::new(event, Dialect::Standard))?;
+            let webhook_id = event.id.to_string();
+            Some(Post {
+                webhook_id,
+                kind,
+                body,
+                told,
+                channel_id: None,
+                trace_id: event.trace_id.clone(),
+                at,
+            })
+        }
+        Record::Message { message, channel } => {
+            let (kind, at) = (MESSAGE[0].to_owned(), message.created_at);
+            let body = write(&kind, at, &MessageFrame::new(message, channel, Dialect::Standard))?;
+            let hints = message.metadata.as_ref();
+            let hints = hints.and_then(|hints| serde_json::from_str::<Value>(hints.as_str()).ok());
+            let trace_id = hints.and_then(|hints| hints["trace_id"].as_str().map(str::to_owned));
+            let trace_id = trace_id.filter(|id| check_trace_id(id).is_ok());
+            let (webhook_id, channel_id) = (message.id.to_string(), Some(channel.id));
+            Some(Post { webhook_id, kind, body, told, channel_id, trace_id, at })
+        }
+        Record::Receipt { receipt, channel, .. } => {
+            let (name, data) = ReceiptFrame::new(receipt, channel, Dialect::Standard);
+            let (kind, at) = (name.to_owned(), receipt.at);
+            let body = write(&kind, at, &data)?;
+            let webhook_id = receipt_id(receipt.intent_id, receipt.seq);
+            Some(Post { webhook_id, kind, body, told, channel_id: Some(channel.id), trace_id: None, at })
+        }
+    }
+}
+
+/// An envelope in a mailbox, as who reads the mailbox finds it.
+#[derive(Serialize)]
+struct MailboxFrame<'a> {
+    entity: &'a str,
+    #[serde(flatten)]
+    item: ItemBody,
+}
+
+/// Writes an envelope in somebody's mailbox for a receiver, the envelope to the byte.
+///
+/// # Errors
+/// What is kept is not JSON.
+pub fn encode_item(entity: &str, letter: Letter) -> Outcome<Post> {
+    let (at, webhook_id) = (letter.received_at, item_id(entity, letter.seq));
+    let data = MailboxFrame { entity, item: ItemBody::new(letter, Dialect::Standard)? };
+    let body = serde_json::to_string(&HookBody { r#type: ENVELOPE, timestamp: rfc3339(at), data: &data })?;
+    let kind = ENVELOPE.to_owned();
+    Ok(Post { webhook_id, kind, body, told: None, channel_id: None, trace_id: None, at })
+}
+
+fn write(kind: &str, at: Timestamp, data: &impl Serialize) -> Option<String> {
+    let body = HookBody { r#type: kind, timestamp: rfc3339(at), data };
+    let written = serde_json::to_string(&body);
+    written.inspect_err(|e| tracing::error!(error = %e, "a webhook could not be written")).ok()
+}

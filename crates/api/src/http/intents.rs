@@ -1,0 +1,371 @@
+//! Routes of intents (RFC-0001).
+
+use actix_web::http::header::ETAG;
+use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use entente_domain::checkpoints::Checkpoint;
+use entente_domain::events::Sealed;
+use entente_domain::export::Export;
+use entente_domain::identities::Identity;
+use entente_domain::ids::IntentId;
+use entente_domain::intents::{Intent, IntentAsk, IntentStatus};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::PAGE;
+use entente_domain::patch::{Change, Patch};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::seals::Seal;
+use entente_domain::suspensions::question_in;
+use entente_kernel::{exports, intents, suspensions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::Doors;
+use super::body::{Body, Query, id, if_match};
+use super::caller::Asker;
+use super::error::{Problem, Reply};
+use super::wire::WireTime;
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config
+        .service(create)
+        .service(list)
+        .service(get)
+        .service(patch_state)
+        .service(set_status)
+        .service(export);
+}
+
+/// An intent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct IntentBody<'a> {
+    /// Its id.
+    id: IntentId,
+    /// The goal in a line.
+    #[schema(example = "Research Q1 financials")]
+    title: &'a str,
+    /// The goal in full.
+    description: &'a str,
+    /// Who wants it.
+    created_by: &'a str,
+    /// The intent it is a part of.
+    parent_id: Option<IntentId>,
+    /// The same, under the SDK's name.
+    parent_intent_id: Option<IntentId>,
+    /// The intents it waits for.
+    depends_on: &'a [IntentId],
+    /// What must hold on the way.
+    #[schema(value_type = Object)]
+    constraints: &'a Map<String, Value>,
+    /// What is known so far.
+    #[schema(value_type = Object)]
+    state: &'a Map<String, Value>,
+    /// Where it is in its life.
+    status: IntentStatus,
+    /// How sure its agents are, 0 to 1.
+    confidence: f64,
+    /// Guards writes: send it in `If-Match`.
+    version: i64,
+    /// The governance policy (RFC-0013), as its author wrote it.
+    #[schema(value_type = Option<Object>)]
+    governance_policy: Option<&'a Map<String, Value>>,
+    /// When it was created.
+    created_at: WireTime,
+    /// When it last changed.
+    updated_at: WireTime,
+}
+
+impl<'a> IntentBody<'a> {
+    pub fn new(intent: &'a Intent, dialect: Dialect) -> Self {
+        Self {
+            id: intent.id,
+            title: &intent.title,
+            description: &intent.description,
+            created_by: &intent.created_by,
+            parent_id: intent.parent_id,
+            parent_intent_id: intent.parent_id,
+            depends_on: &intent.depends_on,
+            constraints: &intent.constraints,
+            state: &intent.state,
+            status: intent.status,
+            confidence: intent.confidence,
+            version: intent.version,
+            governance_policy: intent.governance_policy.as_ref(),
+            created_at: WireTime::new(intent.created_at, dialect),
+            updated_at: WireTime::new(intent.updated_at, dialect),
+        }
+    }
+}
+
+/// A 200 with the intent and its version as `ETag`.
+pub(super) fn shown(intent: &Intent, asker: &Asker) -> Reply {
+    let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
+    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
+    Ok(HttpResponse::Ok()
+        .content_type("application/json")
+        .insert_header((ETAG, format!("\"{}\"", intent.version)))
+        .body(text))
+}
+
+/// A new intent.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewIntent)]
+#[schema(example = json!({ "title": "Research Q1 financials", "state": { "phase": "start" } }))]
+pub(super) struct CreateBody {
+    /// The goal in a line.
+    title: String,
+    /// The goal in full.
+    #[serde(default)]
+    description: String,
+    /// Who wants it; the acting agent when nothing is said.
+    pub created_by: Option<String>,
+    /// The intent it is a part of.
+    pub parent_intent_id: Option<String>,
+    /// The same, under the reference server's name.
+    pub parent_id: Option<String>,
+    /// The intents it waits for.
+    depends_on: Option<Vec<String>>,
+    /// What must hold on the way; a list becomes the member `rules`.
+    #[schema(value_type = Option<Object>)]
+    constraints: Option<Value>,
+    /// What is known already.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    state: Map<String, Value>,
+    /// The status to begin in; `draft` when nothing is said.
+    status: Option<IntentStatus>,
+    /// A governance policy (RFC-0013), which is enforced from the beginning.
+    #[schema(value_type = Option<Object>)]
+    governance_policy: Option<Map<String, Value>>,
+}
+
+impl CreateBody {
+    pub fn ask(self) -> Result<IntentAsk, Refusal> {
+        let relation = |member: &str, text: &str| {
+            text.parse::<IntentId>().map_err(|_no_id| {
+                let message = format!("`{member}` names `{text}`, which is no intent's id.");
+                Refusal::field(Code::Unprocessable, member, "unknown", message)
+            })
+        };
+        let parent = self.parent_intent_id.or(self.parent_id).filter(|id| !id.is_empty());
+        let constraints = match self.constraints {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(members)) => members,
+            Some(Value::Array(rules)) if rules.is_empty() => Map::new(),
+            Some(rules @ Value::Array(_)) => Map::from_iter([("rules".to_owned(), rules)]),
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+                let message = "`constraints` must be an object.";
+                return Err(Refusal::field(Code::InvalidRequest, "constraints", "object_type", message));
+            }
+        };
+        Ok(IntentAsk {
+            title: self.title,
+            description: self.description,
+            parent_id: parent.map(|id| relation("parent_intent_id", &id)).transpose()?,
+            depends_on: self
+                .depends_on
+                .unwrap_or_default()
+                .iter()
+                .map(|id| relation("depends_on", id))
+                .collect::<Result<_, _>>()?,
+            constraints,
+            state: self.state,
+            status: self.status.unwrap_or(IntentStatus::Draft),
+            governance_policy: self.governance_policy,
+        })
+    }
+}
+
+/// Create an intent
+#[utoipa::path(operation_id = "create_intent", tag = "intents", request_body = CreateBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The intent", body = IntentBody)))]
+#[post("/intents")]
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<CreateBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let strict = doors.ctx.settings.strict;
+    let created_by = asker.caller.speaker("created_by", body.value.created_by.as_deref(), strict)?;
+    let ask = body.value.ask()?;
+    let intent = intents::create(&doors.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
+    shown(&intent, &asker)
+}
+
+/// A page of intents.
+#[derive(Debug, Serialize, ToSchema)]
+struct IntentList<'a> {
+    /// The intents, the newest first.
+    intents: Vec<IntentBody<'a>>,
+}
+
+/// List intents
+///
+/// Those that the caller can read, the newest first. A page has at most 4 MiB of states; `Entente-Has-More` says that it was cut
+/// short, and `before` goes on behind it.
+#[utoipa::path(operation_id = "list_intents", tag = "intents",
+    params(("status" = Option<IntentStatus>, Query, description = "Only in this status"),
+           ("created_by" = Option<String>, Query, description = "Only by this creator"),
+           ("parent_id" = Option<String>, Query, description = "Only parts of this intent"),
+           ("agent_id" = Option<String>, Query, description = "Only those that this agent is assigned to"),
+           ("before" = Option<String>, Query, description = "Only older than this intent: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+    responses((status = 200, description = "The intents", body = IntentList,
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+#[get("/intents")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let filter = intents::Filter {
+        status: query.parsed("status", "an intent status", IntentStatus::parse)?,
+        created_by: query.text("created_by").map(str::to_owned),
+        parent_id: query.parsed("parent_id", "an intent's id", |text| text.parse().ok())?,
+        assigned_to: query.text("agent_id").map(str::to_owned),
+        before: query.parsed("before", "an intent's id", |text| text.parse().ok())?,
+        limit: query.limit(50.min(PAGE))?,
+        offset: query.offset()?,
+    };
+    let found = intents::list(&doors.ctx, &asker.caller, &filter).await?;
+    let intents = found.items.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect();
+    super::paged(&IntentList { intents }, found.cut, found.large)
+}
+
+/// Get an intent
+#[utoipa::path(operation_id = "get_intent",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "The intent; its version is the ETag", body = IntentBody),
+              (status = 403, description = "`access_closed`: ask for access", body = super::error::ProblemBody)))]
+#[get("/intents/{intent_id}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let intent = intents::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+    shown(&intent, &asker)
+}
+
+/// A change of a state: patches, or members to merge.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({ "patches": [{ "op": "set", "path": "progress/percent", "value": 40 }] }))]
+struct StateBody {
+    /// Patches, applied in order.
+    patches: Option<Vec<Patch>>,
+    /// Members to put into the state as they are.
+    #[schema(value_type = Option<Object>)]
+    state: Option<Map<String, Value>>,
+    /// A lease's: the change is refused unless the acting agent still holds that lease.
+    fencing_token: Option<i64>,
+}
+
+/// Change an intent's state
+///
+/// Under its version: send the one you last read in `If-Match`. Either patches or members to merge; all of it or none. What
+/// is under somebody else's lease cannot be changed (RFC-0003).
+#[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("If-Match" = i64, Header, description = "The version that you last read")),
+    responses((status = 200, description = "The intent", body = IntentBody),
+              (status = 400, description = "`if_match_required`", body = super::error::ProblemBody),
+              (status = 409, description = "`version_conflict`, with `current_version`; `lease_held`, with `existing_lease`; `lease_ended`", body = super::error::ProblemBody)))]
+#[post("/intents/{intent_id}/state")]
+async fn patch_state(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<StateBody>,
+) -> Reply {
+    let id: IntentId = id("intent", &path)?;
+    let seen = if_match(&request)?;
+    let change = match (body.value.patches, body.value.state) {
+        (Some(patches), None) => Change::Patches { patches },
+        (None, Some(state)) => Change::Merge { state },
+        (None, None) | (Some(_), Some(_)) => {
+            let message = "Send either `patches` or `state`.";
+            return Err(Refusal::field(Code::InvalidRequest, "patches", "missing", message).into());
+        }
+    };
+    let token = body.value.fencing_token;
+    // The SDK suspends an intent by putting a question into its state (RFC-0025 §5).
+    let intent = if question_in(&change).is_some() {
+        suspensions::put(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    } else {
+        intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    };
+    shown(&intent, &asker)
+}
+
+/// A new status.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = IntentStatusChange)]
+#[schema(example = json!({ "status": "completed", "reason": "all figures are in" }))]
+struct StatusBody {
+    /// The status.
+    status: IntentStatus,
+    /// Why.
+    reason: Option<String>,
+}
+
+/// Change an intent's status
+///
+/// Under its version. `completed` and `abandoned` close its channels and expire what is pending there (RFC-0021 §7.1).
+#[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("If-Match" = i64, Header, description = "The version that you last read")),
+    responses((status = 200, description = "The intent", body = IntentBody),
+              (status = 400, description = "`if_match_required`", body = super::error::ProblemBody),
+              (status = 409, description = "`version_conflict`, with `current_version`", body = super::error::ProblemBody)))]
+#[post("/intents/{intent_id}/status")]
+async fn set_status(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<StatusBody>,
+) -> Reply {
+    let id: IntentId = id("intent", &path)?;
+    let seen = if_match(&request)?;
+    let reason = body.value.reason.as_deref();
+    let intent = intents::set_status(&doors.ctx, &asker.caller, id, seen, body.value.status, reason).await?;
+    shown(&intent, &asker)
+}
+
+/// An intent with its whole log.
+#[derive(Debug, Serialize, ToSchema)]
+struct ExportBody<'a> {
+    /// The name and version of the form.
+    #[schema(example = "entente-export/2")]
+    format: String,
+    /// When it was taken.
+    exported_at: String,
+    /// The intent as it was then.
+    intent: IntentBody<'a>,
+    /// How many events its log had.
+    event_count: i64,
+    /// The hash of the last of them.
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    head: Option<String>,
+    /// Its log, oldest first, each event with its hash.
+    #[schema(value_type = Vec<Object>)]
+    events: Vec<Sealed>,
+    /// The checkpoints that were taken of it.
+    #[schema(value_type = Vec<Object>)]
+    checkpoints: Vec<Checkpoint>,
+    /// The identities of those whose proofs the server has checked.
+    #[schema(value_type = Vec<Object>)]
+    identities: Vec<Identity>,
+    /// The server's signature over all of it, member by member.
+    #[schema(value_type = Object)]
+    seal: Seal,
+}
+
+/// Export an intent
+///
+/// With its whole log, for keeping and for `entente verify`, which checks it without a server.
+#[utoipa::path(operation_id = "export_intent",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "The export", body = ExportBody)))]
+#[get("/intents/{intent_id}/export")]
+async fn export(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let export: Export = exports::of_intent(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+    super::ok(&export)
+}

@@ -1,0 +1,292 @@
+//! Routes of tools and their uses (RFC-0014): calling one through the server, reporting a call, and looking at what was called.
+
+use actix_web::{HttpRequest, get, post, web};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{InvocationId, ToolGrantId};
+use entente_domain::invocations::{Invocation, InvocationStatus, Report};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::INVOCATION_PAGE;
+use entente_kernel::invocations::{self, Ask, Page};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::body::{Query, Raw, id, parse};
+use super::caller::Asker;
+use super::error::{Problem, ProblemBody, Reply};
+use super::wire::WireTime;
+use super::{Doors, listed, ok};
+use crate::http::routes::Routes;
+
+/// Uses on a page when nothing is said, as the SDK asks for.
+const USUAL_PAGE: u32 = 50;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(invoke).service(report).service(list);
+}
+
+/// A use of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ToolInvocation)]
+struct InvocationBody {
+    /// Its id.
+    id: InvocationId,
+    /// The same under the SDK's name.
+    invocation_id: InvocationId,
+    /// The grant that it was made under.
+    grant_id: ToolGrantId,
+    /// The service.
+    service: String,
+    /// The tool.
+    tool: String,
+    /// Who used it.
+    agent_id: String,
+    /// What it was told, without what is secret.
+    #[schema(value_type = Object)]
+    parameters: Map<String, Value>,
+    /// How it stands.
+    status: InvocationStatus,
+    /// What it answered: an object as it is, other JSON as `value`, other text as `raw`.
+    #[schema(value_type = Option<Object>)]
+    result: Option<Map<String, Value>>,
+    /// What went wrong: `code` and `message`.
+    #[schema(value_type = Option<Object>)]
+    error: Option<Map<String, Value>>,
+    /// What it cost, as its agent says.
+    #[schema(value_type = Option<Object>)]
+    cost: Option<Map<String, Value>>,
+    /// Milliseconds that it took.
+    duration_ms: Option<i32>,
+    /// The tool's HTTP status.
+    http_status: Option<i32>,
+    /// Bytes that were sent as a body.
+    request_bytes: Option<i32>,
+    /// Bytes that were answered.
+    response_bytes: Option<i32>,
+    /// The client's key against doing it twice.
+    idempotency_key: Option<String>,
+    /// Whatever its agent says besides.
+    #[schema(value_type = Object)]
+    context: Map<String, Value>,
+    /// An agent says so; the server made no call.
+    reported: bool,
+    /// When it began.
+    timestamp: WireTime,
+}
+
+impl InvocationBody {
+    fn new(one: Invocation, dialect: Dialect) -> Self {
+        Self {
+            id: one.id,
+            invocation_id: one.id,
+            grant_id: one.grant_id,
+            service: one.service,
+            tool: one.tool,
+            agent_id: one.agent_id,
+            parameters: one.parameters,
+            status: one.status,
+            result: one.result,
+            error: one.error,
+            cost: one.cost,
+            duration_ms: one.duration_ms,
+            http_status: one.http_status,
+            request_bytes: one.request_bytes,
+            response_bytes: one.response_bytes,
+            idempotency_key: one.idempotency_key,
+            context: one.context,
+            reported: one.reported,
+            timestamp: WireTime::new(one.started_at, dialect),
+        }
+    }
+}
+
+/// What is to be called.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ToolCall, example = json!({
+    "tool_name": "web_search", "agent_id": "agent.researcher", "parameters": { "q": "coordination of agents" }
+}))]
+struct CallBody {
+    /// The tool.
+    #[serde(alias = "tool")]
+    tool_name: String,
+    /// Who calls; the acting agent when nothing is said.
+    agent_id: Option<String>,
+    /// What the tool is told.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    parameters: Map<String, Value>,
+    /// Under which grant. When nothing is said: the first that fits, those of the agent's own vaults before those of others.
+    grant_id: Option<String>,
+    /// As the header `Idempotency-Key`, for clients that write it here.
+    idempotency_key: Option<String>,
+}
+
+/// What a tool did.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ToolCallResult)]
+struct ResultBody {
+    /// What is written down of it.
+    invocation_id: InvocationId,
+    /// The tool.
+    tool_name: String,
+    /// The grant that it was called under.
+    grant_id: ToolGrantId,
+    /// The service.
+    service: String,
+    /// `success`, `error` or `denied`.
+    status: InvocationStatus,
+    /// What it answered, without the credential's secret.
+    #[schema(value_type = Option<Object>)]
+    result: Option<Map<String, Value>>,
+    /// What went wrong, in a sentence.
+    error: Option<String>,
+    /// What went wrong, in a word: `refused`, `redirected`, `timed_out`, `unreachable`, `blocked`, `too_large`, `no_token` or
+    /// `interrupted`.
+    error_code: Option<String>,
+    /// Milliseconds that it took.
+    duration_ms: Option<i32>,
+    /// The tool's HTTP status.
+    http_status: Option<i32>,
+}
+
+impl From<Invocation> for ResultBody {
+    fn from(one: Invocation) -> Self {
+        let part = |name: &str| one.error.as_ref()?.get(name)?.as_str().map(str::to_owned);
+        Self {
+            error: part("message"),
+            error_code: part("code"),
+            invocation_id: one.id,
+            tool_name: one.tool,
+            grant_id: one.grant_id,
+            service: one.service,
+            status: one.status,
+            result: one.result,
+            duration_ms: one.duration_ms,
+            http_status: one.http_status,
+        }
+    }
+}
+
+/// The key against doing something twice: in the header, or in the body as clients of the reference server write it.
+fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Option<Idempotency>, Problem> {
+    let header = raw.once(request)?;
+    let operation = format!("{} {}", request.method(), request.path());
+    let beside = said.filter(|key| !key.is_empty()).map(|key| Idempotency::new(key, &operation, &raw.0));
+    Ok(header.or(beside.transpose()?))
+}
+
+/// Call a tool
+///
+/// The server finds the agent's grant, makes the request that the credential's connection describes, with the secret that the
+/// agent never sees, and writes down what came of it. That the tool did not do it is told with 200 and `status`: the call was
+/// made and is on record. What was not allowed to begin is refused. With an idempotency key a tool is called once, also when
+/// nobody saw what came of it.
+#[utoipa::path(operation_id = "invoke_tool", tag = "tools", request_body = CallBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "What came of it", body = ResultBody),
+              (status = 403, description = "No grant allows it", body = ProblemBody),
+              (status = 422, description = "The credential's connection cannot make such a call", body = ProblemBody),
+              (status = 429, description = "The grant's hour is used up", body = ProblemBody)))]
+#[post("/tools/invoke")]
+async fn invoke(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw: Raw) -> Reply {
+    let said: CallBody = parse(&raw.0)?;
+    let once = once(&request, &raw, said.idempotency_key.as_ref())?;
+    let ask = Ask {
+        tool: said.tool_name,
+        agent_id: said.agent_id,
+        parameters: said.parameters,
+        grant_id: said.grant_id.map(|text| id("grant", &text)).transpose()?,
+        peer: request.peer_addr().map(|peer| peer.ip()),
+    };
+    let done = doors.tools.invoke(asker.caller, ask, once).await?;
+    ok(&ResultBody::from(done))
+}
+
+/// What an agent has called by itself.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ToolReport, example = json!({
+    "grant_id": "grant_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "service": "search", "tool": "web_search", "agent_id": "agent.researcher",
+    "parameters": { "q": "coordination of agents" }, "status": "success", "duration_ms": 420
+}))]
+struct ReportBody {
+    /// The grant.
+    grant_id: String,
+    /// The service.
+    service: String,
+    /// The tool.
+    tool: String,
+    /// Who called it.
+    agent_id: String,
+    /// What it was told.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    parameters: Map<String, Value>,
+    /// How it ended; `success` when nothing is said.
+    status: Option<InvocationStatus>,
+    /// What it answered.
+    #[schema(value_type = Option<Object>)]
+    result: Option<Map<String, Value>>,
+    /// What went wrong.
+    #[schema(value_type = Option<Object>)]
+    error: Option<Map<String, Value>>,
+    /// What it cost.
+    #[schema(value_type = Option<Object>)]
+    cost: Option<Map<String, Value>>,
+    /// Milliseconds that it took.
+    duration_ms: Option<i32>,
+    /// As the header `Idempotency-Key`, for clients that write it here.
+    idempotency_key: Option<String>,
+    /// Whatever is to be said besides.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    context: Map<String, Value>,
+}
+
+/// Report a call
+///
+/// One that an agent made by itself under a grant that it holds. It is marked as reported, and counts for the grant's hour.
+/// Members that are called as secrets are (`password`, `token` …) are not kept.
+#[utoipa::path(operation_id = "record_invocation", tag = "tools", request_body = ReportBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "What is written down", body = InvocationBody)))]
+#[post("/invocations")]
+async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw: Raw) -> Reply {
+    let said: ReportBody = parse(&raw.0)?;
+    let once = once(&request, &raw, said.idempotency_key.as_ref())?;
+    let grant = id("grant", &said.grant_id)?;
+    let said = Report {
+        service: said.service,
+        tool: said.tool,
+        agent_id: said.agent_id,
+        parameters: said.parameters,
+        status: said.status,
+        result: said.result,
+        error: said.error,
+        cost: said.cost,
+        duration_ms: said.duration_ms,
+        idempotency_key: said.idempotency_key,
+        context: said.context,
+    };
+    let made = invocations::report(&doors.ctx, &asker.caller, grant, said, once.as_ref()).await?;
+    ok(&InvocationBody::new(made, asker.dialect))
+}
+
+/// List the uses of a grant
+///
+/// The newest first: `before` with the last one's id gets the next page. For who holds the grant, who gave it, and the vault's
+/// owner. The Python SDK, which knows no status `running`, is shown calls when they are over.
+#[utoipa::path(operation_id = "list_invocations", tag = "tools",
+    params(("grant_id" = String, Path, description = "The grant"),
+           ("before" = Option<InvocationId>, Query, description = "The last use of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 100; 50 when nothing is said", maximum = 100)),
+    responses((status = 200, description = "The uses", body = [InvocationBody])))]
+#[get("/grants/{grant_id}/invocations")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let page = Page {
+        before: query.parsed("before", "the id of a use", |text| text.parse().ok())?,
+        limit: query.number("limit", USUAL_PAGE, 1, INVOCATION_PAGE)?,
+        running: asker.dialect == Dialect::Standard,
+    };
+    let found = invocations::list(&doors.ctx, &asker.caller, id("grant", &path)?, page).await?;
+    listed(found.into_iter().map(|one| InvocationBody::new(one, asker.dialect)))
+}

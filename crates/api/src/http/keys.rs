@@ -1,0 +1,224 @@
+//! Routes of keys. A key is shown once, in the answer to its making, and never again.
+
+use actix_web::{HttpRequest, delete, get, post, web};
+use entente_domain::authority::Authority;
+use entente_domain::ids::KeyId;
+use entente_domain::keys::{Dialect, Key, KeyAsk, Scope};
+use entente_domain::limits::{DURATION_SECONDS, PAGE};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::keys::{self, NewKey, ROTATION_OVERLAP_SECONDS};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Body, OptionalBody, Query, id};
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::{GivenTime, WireTime};
+use super::{Doors, created, listed, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(create).service(list).service(rotate).service(revoke);
+}
+
+/// The record of a key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyBody {
+    /// The record's id.
+    id: KeyId,
+    /// The part of the key that may be shown, to tell keys apart.
+    #[schema(example = "ent_0jVx3Kd81aQz")]
+    prefix: String,
+    /// Whose key it is.
+    principal_id: String,
+    /// What it is for.
+    label: Option<String>,
+    /// What it may be used for.
+    scopes: Vec<Scope>,
+    /// Which agents it may act as, besides its principal; `*` stands for any run of characters.
+    #[schema(example = json!(["agent.*"]))]
+    act_as: Vec<String>,
+    /// The dialect to answer in; null recognises it from the request.
+    dialect: Option<Dialect>,
+    /// Requests per second; null is the server's setting, 0 is without limit.
+    rate_per_second: Option<u32>,
+    /// Who made it.
+    created_by: String,
+    /// When.
+    created_at: WireTime,
+    /// When it ends by itself.
+    expires_at: Option<WireTime>,
+    /// When it was revoked.
+    revoked_at: Option<WireTime>,
+    /// The key that it took over from.
+    rotated_from: Option<KeyId>,
+    /// When it was last used, to within a few seconds.
+    last_used_at: Option<WireTime>,
+    /// A person's key: on what it rests. What rests on a given key or password decides nothing.
+    authority: Option<Authority>,
+}
+
+impl KeyBody {
+    pub fn new(key: Key, dialect: Dialect) -> Self {
+        let time = |at| WireTime::new(at, dialect);
+        Self {
+            id: key.id,
+            prefix: if key.public_id.starts_with("seed:") {
+                "(seeded)".to_owned()
+            } else {
+                format!("ent_{}", key.public_id)
+            },
+            principal_id: key.principal_id,
+            label: key.label,
+            scopes: key.scopes,
+            act_as: key.act_as,
+            dialect: key.dialect,
+            rate_per_second: key.rate_per_second,
+            created_by: key.created_by,
+            created_at: time(key.created_at),
+            expires_at: key.expires_at.map(time),
+            revoked_at: key.revoked_at.map(time),
+            rotated_from: key.rotated_from,
+            last_used_at: key.last_used_at.map(time),
+            authority: key.authority,
+        }
+    }
+}
+
+/// A key that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+struct NewKeyBody {
+    /// The key itself, for this one time; null when a repeated request finds that the key was made before.
+    #[schema(example = "ent_0jVx3Kd81aQz_…")]
+    key: Option<String>,
+    /// Its record.
+    record: KeyBody,
+}
+
+impl NewKeyBody {
+    fn new(made: NewKey, dialect: Dialect) -> Self {
+        Self { key: made.secret.map(|secret| secret.0), record: KeyBody::new(made.key, dialect) }
+    }
+}
+
+/// A new key.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = NewKey)]
+#[schema(example = json!({ "label": "laptop", "scopes": ["intents:read", "channels:read", "channels:write"] }))]
+struct CreateBody {
+    /// What it is for.
+    label: Option<String>,
+    /// What it may be used for; everything but `admin` when nothing is said.
+    scopes: Option<Vec<Scope>>,
+    /// Which agents it may act as, besides its principal.
+    #[serde(default)]
+    act_as: Vec<String>,
+    /// The dialect to answer in.
+    dialect: Option<Dialect>,
+    /// Requests per second; 0 is without limit.
+    rate_per_second: Option<u32>,
+    /// When it ends by itself.
+    expires_at: Option<GivenTime>,
+}
+
+/// Make a key
+///
+/// Needs the scope `admin`. No key makes a stronger one: it gives no scope that it lacks, and makes keys only for those
+/// whom it may act as. One that is made for another person decides nothing in that person's place. The key stands in the answer, once;
+/// only hashes of it are kept.
+#[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
+    params(("principal_id" = String, Path, description = "Whose key it will be"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "It was made", body = NewKeyBody)))]
+#[post("/principals/{principal_id}/keys")]
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<CreateBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let ask = body.value;
+    if ask.label.as_ref().is_some_and(|label| label.len() > entente_domain::limits::NAME_BYTES) {
+        return Err(Refusal::field(
+            Code::InvalidRequest,
+            "label",
+            "too_long",
+            "`label` has at most 200 bytes.",
+        )
+        .into());
+    }
+    let ask = KeyAsk {
+        label: ask.label,
+        scopes: ask.scopes,
+        act_as: ask.act_as,
+        dialect: ask.dialect,
+        rate_per_second: ask.rate_per_second,
+        expires_at: ask.expires_at.map(|end| end.0),
+    };
+    let made = keys::create(&doors.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    created(&NewKeyBody::new(made, asker.dialect))
+}
+
+/// List a principal's keys
+///
+/// One's own, or with the scope `admin` anybody's. Records only; keys themselves are kept nowhere.
+#[utoipa::path(operation_id = "list_keys", tag = "principals",
+    params(("principal_id" = String, Path, description = "Whose keys"),
+           ("after" = Option<KeyId>, Query, description = "The id of the last key of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
+#[get("/principals/{principal_id}/keys")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let after = query.parsed("after", "the id of a key", |text| text.parse().ok())?;
+    let found = keys::list(&doors.ctx, &asker.caller, &path, after, query.limit(PAGE)?).await?;
+    listed(found.into_iter().map(|key| KeyBody::new(key, asker.dialect)))
+}
+
+/// How to rotate a key.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(example = json!({ "overlap_seconds": 3600 }))]
+struct RotateBody {
+    /// Seconds that the old key goes on working; a day when nothing is said.
+    overlap_seconds: Option<u32>,
+}
+
+/// Rotate a key
+///
+/// Makes a new key with the same powers; the old one ends after the overlap. The very key that asks, or with the scope
+/// `admin` any.
+#[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = Option<RotateBody>,
+    params(("key_id" = String, Path, description = "The key's record"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "The new key", body = NewKeyBody)))]
+#[post("/keys/{key_id}/rotate")]
+async fn rotate(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<RotateBody>,
+) -> Reply {
+    let once = body.0.once(&request)?;
+    let id: KeyId = id("key", &path)?;
+    let overlap = body.0.value.overlap_seconds.unwrap_or(ROTATION_OVERLAP_SECONDS);
+    if overlap > DURATION_SECONDS {
+        let message = "`overlap_seconds` is more than ten years.";
+        return Err(Refusal::field(Code::InvalidRequest, "overlap_seconds", "too_long", message).into());
+    }
+    let made = keys::rotate(&doors.ctx, &asker.caller, id, overlap, once.as_ref()).await?;
+    created(&NewKeyBody::new(made, asker.dialect))
+}
+
+/// Revoke a key
+///
+/// At once, on every server, open streams included. A key of one's own principal, or with the scope `admin` any.
+#[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
+    responses((status = 200, description = "The revoked key", body = KeyBody)))]
+#[delete("/keys/{key_id}")]
+async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let id: KeyId = id("key", &path)?;
+    let key = keys::revoke(&doors.ctx, &asker.caller, id).await?;
+    ok(&KeyBody::new(key, asker.dialect))
+}

@@ -1,0 +1,171 @@
+//! Streams of server-sent events that are read from the database whenever a bell is rung: of jobs, of mailboxes. What is in
+//! them is their [`Source`]'s; the streams of intents, which are fed from memory, are `streams.rs`.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderName};
+use actix_web::{HttpResponse, web};
+use bytes::{Bytes, BytesMut};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::feed::Listener;
+use entente_kernel::{AppError, Caller, StreamPermit};
+use entente_runtime::metrics::StreamLabels;
+use futures_util::stream;
+use serde::Serialize;
+use tokio::time::{Instant, timeout};
+
+use super::Doors;
+use super::error::Reply;
+
+/// Milliseconds after which a client should come back when its stream breaks.
+const RETRY_MILLIS: u64 = 1_000;
+
+/// What a stream has read.
+pub struct Chunk {
+    /// The frames.
+    pub text: BytesMut,
+    /// Whether nothing will ever follow.
+    pub over: bool,
+    /// Whether there may be more than was looked at.
+    pub behind: bool,
+}
+
+/// Where a stream's frames come from.
+pub trait Source {
+    /// What streams of this kind are counted as.
+    const KIND: &'static str;
+
+    /// The id that a client resumes with when it has had no frame yet.
+    fn start(&self) -> String;
+
+    /// What has come since the last call.
+    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError>;
+}
+
+/// The number that a client resumes after: its `Last-Event-ID`.
+pub fn last_event_id(request: &actix_web::HttpRequest) -> Option<&str> {
+    let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+    last.filter(|text| !text.trim().is_empty())
+}
+
+/// The id is none that a stream has given.
+pub fn unreadable(name: &str) -> Refusal {
+    let message = format!("`{name}` is no id of a frame. Send the last one that you had, or none.");
+    Refusal::new(Code::InvalidParameter, message)
+}
+
+/// A stream that is being written.
+struct Live<S: Source> {
+    doors: web::Data<Doors>,
+    caller: Caller,
+    source: S,
+    listener: Option<Listener>,
+    begun: bool,
+    over: bool,
+    _permit: StreamPermit,
+}
+
+impl<S: Source> Drop for Live<S> {
+    fn drop(&mut self) {
+        self.doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).dec();
+    }
+}
+
+/// Answers with a stream; without a `listener` it looks by itself ten times a second.
+///
+/// # Errors
+/// The key has too many streams.
+pub fn respond<S: Source + 'static>(
+    doors: web::Data<Doors>,
+    caller: Caller,
+    source: S,
+    listener: Option<Listener>,
+) -> Reply {
+    let permit = caller.waits(doors.limits.max_streams_per_key)?;
+    doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).inc();
+    let live = Live { doors, caller, source, listener, begun: false, over: false, _permit: permit };
+    let body = stream::unfold(Some(live), |live| async move {
+        let mut live = live.filter(|live| !live.over)?;
+        match live.next().await {
+            Ok(bytes) => Some((Ok(bytes), Some(live))),
+            Err(broken) => Some((Err(broken), None)),
+        }
+    });
+    Ok(HttpResponse::Ok()
+        .content_type("text/event-stream; charset=utf-8")
+        .insert_header((CACHE_CONTROL, "no-cache"))
+        .insert_header((HeaderName::from_static("x-accel-buffering"), "no"))
+        .streaming(body))
+}
+
+/// Breaks the connection: whoever follows comes back with the last id that it has.
+fn broken() -> io::Error {
+    io::Error::from(io::ErrorKind::ConnectionAborted)
+}
+
+impl<S: Source> Live<S> {
+    async fn next(&mut self) -> Result<Bytes, io::Error> {
+        if !std::mem::replace(&mut self.begun, true) {
+            let id = self.source.start();
+            return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {id}\n\n")));
+        }
+        let until = Instant::now() + self.doors.limits.ping;
+        let draining = self.doors.draining.clone();
+        let grant = Arc::clone(&self.caller.grant);
+        loop {
+            // However much there is to hand out, a key that has ended gets none of it.
+            self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
+            let chunk = self.source.read(&self.doors, &self.caller).await.map_err(|failure| {
+                tracing::debug!(error = %failure, kind = S::KIND, "a stream ended");
+                broken()
+            })?;
+            self.over = chunk.over;
+            if !chunk.text.is_empty() || self.over {
+                return Ok(chunk.text.freeze());
+            }
+            if chunk.behind {
+                // Nothing of it was the caller's; there may be more.
+                continue;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            tokio::select! {
+                biased;
+                () = draining.cancelled() => return Err(broken()),
+                () = grant.voided() => return Err(broken()),
+                rung = timeout(left.min(self.patience()), self.rung()) => {
+                    if rung.is_err() && Instant::now() >= until {
+                        return Ok(Bytes::from_static(b": ping\n\n"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// How long it waits for a bell before it looks by itself. Nothing is rung for a stream over everything.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(if self.listener.is_some() { 60_000 } else { 100 })
+    }
+
+    async fn rung(&self) {
+        match &self.listener {
+            Some(listener) => listener.rung().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Writes a frame.
+///
+/// # Errors
+/// The body has no JSON form.
+pub fn write(text: &mut BytesMut, id: &str, event: &str, body: &impl Serialize) -> Result<(), AppError> {
+    let mut data = serde_json::to_vec(body)?;
+    // A body goes out as it was written, with its line breaks; a line of SSE ends at any of them.
+    data.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    text.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: ").as_bytes());
+    text.extend_from_slice(&data);
+    text.extend_from_slice(b"\n\n");
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! Routes of mailboxes (AEE §5): reading with a cursor, waiting, picking, taking out, and following as a stream.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, get, post, put, web};
+use bytes::BytesMut;
+use entente_domain::keys::Dialect;
+use entente_domain::limits::{PAGE, WAIT_SECONDS};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::feed::Touch;
+use entente_kernel::mailboxes::{self, Ack, HOLD_SECONDS, Letter, Mailbox};
+use entente_kernel::{AppError, Caller, Outcome};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Body, OptionalBody, Query};
+use super::caller::Asker;
+use super::envelopes::EnvelopeBody;
+use super::error::Reply;
+use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
+use super::presence::Presence;
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+/// Envelopes of a page when nothing is said, and read at once for a stream.
+const STEP: u32 = 100;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(read).service(open).service(ack).service(pick).service(follow);
+}
+
+/// An envelope in a mailbox.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MailboxItem)]
+pub(crate) struct ItemBody {
+    /// Its number in the mailbox.
+    seq: i64,
+    /// Until when it is kept for whoever picked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    held_until: Option<WireTime>,
+    #[serde(flatten)]
+    envelope: EnvelopeBody,
+}
+
+impl ItemBody {
+    /// An item for this client.
+    ///
+    /// # Errors
+    /// What is kept is not JSON.
+    pub(crate) fn new(letter: Letter, dialect: Dialect) -> Outcome<Self> {
+        Ok(Self {
+            seq: letter.seq,
+            held_until: letter.held_until.map(|at| WireTime::new(at, dialect)),
+            envelope: EnvelopeBody::new(letter.envelope, dialect)?,
+        })
+    }
+
+    fn all(letters: Vec<Letter>, dialect: Dialect) -> Outcome<Vec<Self>> {
+        letters.into_iter().map(|letter| Self::new(letter, dialect)).collect()
+    }
+}
+
+/// A page of a mailbox.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MailboxPage)]
+struct PageBody {
+    /// Whose mailbox.
+    entity: String,
+    /// The envelopes, in the order in which they came.
+    items: Vec<ItemBody>,
+    /// The number of the last one here: `after` of the next page.
+    next_after: i64,
+    /// The number of the mailbox's last one.
+    last_seq: i64,
+    /// Everything up to here was taken out.
+    acked_seq: i64,
+}
+
+/// How far a mailbox is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Mailbox)]
+struct MailboxBody {
+    /// Whose mailbox.
+    entity: String,
+    /// The number of its last envelope.
+    last_seq: i64,
+    /// Everything up to here was taken out.
+    acked_seq: i64,
+}
+
+impl From<Mailbox> for MailboxBody {
+    fn from(mailbox: Mailbox) -> Self {
+        Self { entity: mailbox.entity, last_seq: mailbox.last_seq, acked_seq: mailbox.acked_seq }
+    }
+}
+
+/// Open a mailbox
+///
+/// Principals and agents have one anyway. Any other name that the key may act as gets one this way. Again is the same.
+#[utoipa::path(operation_id = "open_mailbox", tag = "envelopes",
+    params(("entity" = String, Path, description = "Whose")),
+    responses((status = 200, description = "It is there", body = MailboxBody)))]
+#[put("/aee/mailboxes/{entity}")]
+async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    ok(&MailboxBody::from(mailboxes::open(&doors.ctx, &asker.caller, &path).await?))
+}
+
+/// Read a mailbox
+///
+/// In the order in which envelopes came: those after `after`, or those that were not taken out when nothing is said. With
+/// `wait`, answers as soon as there is one, or empty when the time is over.
+#[utoipa::path(operation_id = "read_mailbox", tag = "envelopes",
+    params(("entity" = String, Path, description = "Whose"),
+           ("after" = Option<i64>, Query, description = "After this number"),
+           ("limit" = Option<u32>, Query, description = "1 to 1,000; 100 when nothing is said"),
+           ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 120", maximum = 120)),
+    responses((status = 200, description = "The envelopes", body = PageBody)))]
+#[get("/aee/mailboxes/{entity}")]
+async fn read(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
+    let after = query.parsed("after", "a whole number from 0", seq)?;
+    let limit = query.number("limit", STEP, 1, PAGE)?;
+    let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
+    let (ctx, caller) = (&doors.ctx, &asker.caller);
+    let (mailbox, letters) = if wait == 0 {
+        mailboxes::read(ctx, caller, &path, after, limit).await?
+    } else {
+        let _permit = asker.caller.waits(doors.limits.max_streams_per_key)?;
+        tokio::select! {
+            found = mailboxes::wait(ctx, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
+            () = presence.over().cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,
+        }
+    };
+    let next_after = letters.last().map_or(after.unwrap_or(mailbox.acked_seq), |letter| letter.seq);
+    ok(&PageBody {
+        entity: mailbox.entity,
+        items: ItemBody::all(letters, asker.dialect)?,
+        next_after,
+        last_seq: mailbox.last_seq,
+        acked_seq: mailbox.acked_seq,
+    })
+}
+
+fn seq(text: &str) -> Option<i64> {
+    text.trim().parse().ok().filter(|number| *number >= 0)
+}
+
+/// What is taken out.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = MailboxAck, example = json!({ "up_to": 41 }))]
+struct AckBody {
+    /// Everything up to this number.
+    up_to: Option<i64>,
+    /// These numbers.
+    seqs: Option<Vec<i64>>,
+}
+
+/// Take envelopes out of a mailbox
+///
+/// What was taken out is handed out only to who asks for it by number. Again is the same.
+#[utoipa::path(operation_id = "ack_mailbox", tag = "envelopes", request_body = AckBody,
+    params(("entity" = String, Path, description = "Whose")),
+    responses((status = 200, description = "How far it is", body = MailboxBody)))]
+#[post("/aee/mailboxes/{entity}/ack")]
+async fn ack(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<AckBody>) -> Reply {
+    let ack = match (body.value.up_to, body.value.seqs) {
+        (Some(up_to), None) if up_to >= 0 => Ack::UpTo(up_to),
+        (None, Some(seqs)) if seqs.len() <= PAGE as usize => Ack::These(seqs),
+        (up_to, seqs) => {
+            let message = "Say `up_to`, a number from 0, or `seqs`, a list of up to 1,000 numbers.";
+            let named = if up_to.is_none() && seqs.is_some() { "seqs" } else { "up_to" };
+            return Err(Refusal::field(Code::InvalidRequest, named, "missing", message).into());
+        }
+    };
+    ok(&MailboxBody::from(mailboxes::ack(&doors.ctx, &asker.caller, &path, &ack).await?))
+}
+
+/// What is picked.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = MailboxPick, example = json!({ "max": 10, "hold_sec": 60 }))]
+struct PickBody {
+    /// How many at the most: 1 to 100; 1 when nothing is said.
+    max: Option<u32>,
+    /// Seconds for which they are kept from others who pick: 0 to 3,600; 60 when nothing is said. Take them out until then.
+    hold_sec: Option<u32>,
+}
+
+/// Pick the most pressing envelopes
+///
+/// Of what was not taken out and nobody holds: by priority and age together. A priority is worth a time (low 0, normal 30,
+/// high 120, urgent 600 seconds), so that whatever has waited longer than that comes first.
+#[utoipa::path(operation_id = "pick_mailbox", tag = "envelopes", request_body = Option<PickBody>,
+    params(("entity" = String, Path, description = "Whose")),
+    responses((status = 200, description = "The envelopes, the most pressing first", body = Vec<ItemBody>)))]
+#[post("/aee/mailboxes/{entity}/pick")]
+async fn pick(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    body: OptionalBody<PickBody>,
+) -> Reply {
+    let PickBody { max, hold_sec } = body.0.value;
+    let (max, hold) = (max.unwrap_or(1), hold_sec.unwrap_or(60));
+    if !(1..=STEP).contains(&max) || hold > HOLD_SECONDS {
+        let message = format!("`max` must be from 1 to {STEP}, `hold_sec` from 0 to {HOLD_SECONDS}.");
+        let named = if (1..=STEP).contains(&max) { "hold_sec" } else { "max" };
+        return Err(Refusal::field(Code::InvalidRequest, named, "range", message).into());
+    }
+    let letters = mailboxes::pick(&doors.ctx, &asker.caller, &path, max, hold).await?;
+    if !letters.is_empty() && presence.is_gone().await {
+        mailboxes::put_back(&doors.ctx, &path, &letters).await?;
+        return Err(Presence::refusal());
+    }
+    ok(&ItemBody::all(letters, asker.dialect)?)
+}
+
+/// Follow a mailbox
+///
+/// A stream of server-sent events: each frame's `id` is the envelope's number; `Last-Event-ID` resumes after it, without a
+/// gap or a repetition, also on another server. Without it, it begins with what was not taken out.
+#[utoipa::path(operation_id = "follow_mailbox", tag = "envelopes",
+    params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
+    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+#[get("/aee/stream")]
+async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();
+    let after = last_event_id(&request).map(|text| seq(text).ok_or_else(|| unreadable("Last-Event-ID")));
+    let mut listener = doors.ctx.feed.bells().listener();
+    listener.add(Touch::Mailbox(entity.clone()));
+    let after = after.transpose()?;
+    let (mailbox, _) = mailboxes::read(&doors.ctx, &asker.caller, &entity, after, 1).await?;
+    // Who resumes has had what came before; who begins gets of that what nobody has taken out.
+    let (after, old) = after.map_or((mailbox.acked_seq, mailbox.last_seq), |after| (after, after));
+    respond(doors, asker.caller, Followed { entity, after, old, dialect: asker.dialect }, Some(listener))
+}
+
+/// A mailbox that is followed.
+struct Followed {
+    entity: String,
+    after: i64,
+    /// Up to here what was taken out is left out: it was so when the stream began, item by item.
+    old: i64,
+    dialect: Dialect,
+}
+
+impl Followed {
+    async fn next(&mut self, doors: &Doors, caller: &Caller) -> Outcome<Vec<Letter>> {
+        let ctx = &doors.ctx;
+        if self.after < self.old {
+            let mut left = mailboxes::waiting(ctx, caller, &self.entity, self.after, STEP).await?;
+            left.retain(|letter| letter.seq <= self.old);
+            if !left.is_empty() {
+                return Ok(left);
+            }
+            self.after = self.old;
+        }
+        Ok(mailboxes::read(ctx, caller, &self.entity, Some(self.after), STEP).await?.1)
+    }
+}
+
+impl Source for Followed {
+    const KIND: &'static str = "mailbox";
+
+    fn start(&self) -> String {
+        self.after.to_string()
+    }
+
+    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
+        let mut text = BytesMut::new();
+        for letter in self.next(doors, caller).await? {
+            self.after = letter.seq;
+            write(&mut text, &letter.seq.to_string(), "envelope", &ItemBody::new(letter, self.dialect)?)?;
+        }
+        Ok(Chunk { text, over: false, behind: false })
+    }
+}

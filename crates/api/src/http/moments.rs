@@ -1,0 +1,388 @@
+//! Routes of binding moments: asking a person, answering, and what is said in between. How one looks is `moments/shape.rs`, what is
+//! done with one `moments/verbs.rs`.
+
+mod shape;
+mod verbs;
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, get, post, web};
+use bytes::BytesMut;
+use entente_domain::ids::{IntentId, JobId, MomentId};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::MOMENT_PAGE;
+use entente_domain::moments::rates::Rates;
+use entente_domain::moments::{MomentAsk, MomentState, ValidWhile};
+use entente_domain::refusal::Refusal;
+use entente_kernel::feed::Touch;
+use entente_kernel::moments::{self, Filter};
+use entente_kernel::{AppError, Caller};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use self::shape::{EmittedBody, MomentBody};
+use super::body::{Body, Query, id, once_about, one};
+use super::caller::Asker;
+use super::error::{Problem, Reply};
+use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
+use super::presence::Presence;
+use super::{Doors, created, ok};
+use crate::http::routes::Routes;
+
+/// Seconds that a request may wait for news of a moment.
+const WAIT_SECONDS: u32 = 25;
+
+/// Moments that are read at once for a stream.
+const STEP: u32 = 100;
+
+pub fn routes(config: &mut Routes<'_>) {
+    // Those with a fixed name before the one that takes any.
+    config.service(emit).service(list).service(inbox).service(follow).service(rates).service(deliberate);
+    config.service(get);
+    verbs::routes(config);
+}
+
+/// What both bodies ask for: two structs, because what they do not know is refused, which a shared one inside them could not do.
+macro_rules! asked {
+    ($said:ident) => {
+        MomentAsk {
+            principal_id: $said.principal_id,
+            job_id: one::<JobId>("job_id", $said.job_id)?,
+            intent_id: one::<IntentId>("intent_id", $said.intent_id)?,
+            corr: $said.corr,
+            hatch_justification: $said.hatch_justification,
+            supersedes: one("supersedes", $said.supersedes)?,
+            objection_response: $said.objection_response,
+            expires_in: $said.expires_in,
+            escalate_to: $said.escalate_to,
+            escalate_after: $said.escalate_after,
+            valid_while: $said.valid_while,
+            ..MomentAsk::default()
+        }
+    };
+}
+
+/// A question to a person.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewMoment, example = json!({
+    "principal_id": "human.ada",
+    "binding_moment": {
+        "synopsis": "Ship 1.4 today.", "findings": ["CI is green.", "Two of three reviewers approved."],
+        "recommendations": ["Tag v1.4.", "Publish to the registry."], "offer": "Ask for detail on any item.",
+        "question": {
+            "stem": "When should release 1.4 ship?",
+            "options": [{ "label": "Ship now", "reasoning": "All checks pass." },
+                        { "label": "Wait a day", "reasoning": "The third reviewer is back tomorrow." }],
+            "recommended_idx": 0
+        },
+        "meta": { "decision_class": "release" }
+    },
+    "expires_in": 3600
+}))]
+struct EmitBody {
+    /// Who asks; the acting agent when nothing is said.
+    agent_id: Option<String>,
+    /// Who is asked: one person.
+    #[serde(alias = "principal")]
+    principal_id: String,
+    /// The eight slots. `question.hatches` may be left out: both are open then.
+    #[schema(value_type = Object)]
+    binding_moment: Value,
+    /// The job that waits for the answer; one that you work on.
+    job_id: Option<String>,
+    /// The intent that it is about; the job's when nothing is said.
+    intent_id: Option<String>,
+    /// A thread of your own.
+    corr: Option<String>,
+    /// Why a hatch is closed; needed when one is.
+    hatch_justification: Option<String>,
+    /// The refused question whose place it takes.
+    supersedes: Option<String>,
+    /// How the objection to that one was answered; shown above the question.
+    objection_response: Option<String>,
+    /// Seconds that the question stands, 60 to 2,592,000; 86,400 when nothing is said. When they are over nothing is approved.
+    expires_in: Option<u32>,
+    /// Another person, who is asked too when nobody has answered.
+    escalate_to: Option<String>,
+    /// After how many seconds.
+    escalate_after: Option<u32>,
+    /// The state of the job or the intent in which an answer counts.
+    #[serde(default)]
+    valid_while: ValidWhile,
+    /// What is shown where the slots cannot be.
+    fallback_text: Option<String>,
+}
+
+impl EmitBody {
+    fn ask(self) -> Result<MomentAsk, Refusal> {
+        Ok(MomentAsk { fallback_text: self.fallback_text, ..asked!(self) })
+    }
+}
+
+/// Ask a person
+///
+/// The answer comes by `GET …?wait=`, the stream or a webhook. What is badly put is remarked in `lints`, and asked all the same;
+/// withdraw it and ask better. After a refusal, deliberate first, then name `supersedes` and `objection_response`.
+#[utoipa::path(operation_id = "emit_moment", tag = "moments", request_body = EmitBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "It was asked", body = EmittedBody), (status = 200, description = "It was asked before", body = EmittedBody)))]
+#[post("/moments")]
+async fn emit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<EmitBody>) -> Reply {
+    let once = body.once(&request)?;
+    let mut said = body.value;
+    let strict = doors.ctx.settings.strict;
+    let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
+    let caller = asker.caller.acting_as(agent);
+    let brief = said.binding_moment.take();
+    let emitted = moments::emit(&doors.ctx, &caller, &brief, said.ask()?, once.as_ref()).await?;
+    let body = EmittedBody::new(&emitted, asker.dialect);
+    if emitted.repeated { ok(&body) } else { created(&body) }
+}
+
+/// A deliberation.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDeliberation, example = json!({ "principal_id": "human.ada", "text": "I cannot tell yet whether 1.4 is ready: two findings contradict each other." }))]
+struct DeliberateBody {
+    /// Who speaks; the acting agent when nothing is said.
+    agent_id: Option<String>,
+    /// With whom.
+    #[serde(alias = "principal")]
+    principal_id: String,
+    /// The job that waits for it; one that you work on.
+    job_id: Option<String>,
+    /// The intent that it is about; the job's when nothing is said.
+    intent_id: Option<String>,
+    /// A thread of your own.
+    corr: Option<String>,
+    /// Its first word.
+    text: String,
+    // What only a question has is read too, so that the law can say that it belongs to one.
+    #[schema(ignore)]
+    hatch_justification: Option<String>,
+    #[schema(ignore)]
+    supersedes: Option<String>,
+    #[schema(ignore)]
+    objection_response: Option<String>,
+    #[schema(ignore)]
+    expires_in: Option<u32>,
+    #[schema(ignore)]
+    escalate_to: Option<String>,
+    #[schema(ignore)]
+    escalate_after: Option<u32>,
+    #[serde(default)]
+    #[schema(ignore)]
+    valid_while: ValidWhile,
+}
+
+impl DeliberateBody {
+    fn ask(self) -> Result<MomentAsk, Refusal> {
+        Ok(asked!(self))
+    }
+}
+
+/// Deliberate with a person
+///
+/// Instead of a question that you cannot commit to yet: says where you stand. It costs nothing, and asks nothing.
+#[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "The deliberation", body = MomentBody),
+              (status = 200, description = "It was begun before", body = MomentBody)))]
+#[post("/moments/deliberations")]
+async fn deliberate(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<DeliberateBody>,
+) -> Reply {
+    let mut said = body.value;
+    let strict = doors.ctx.settings.strict;
+    let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
+    let caller = asker.caller.acting_as(agent);
+    let text = std::mem::take(&mut said.text);
+    let ask = said.ask()?;
+    // Of the body only what it is about is hashed: its first word could be guessed.
+    let once = once_about(&request, &ask.begins())?;
+    let begun = moments::deliberate(&doors.ctx, &caller, ask, &text, once.as_ref()).await?;
+    let body = MomentBody::new(&begun.shown, asker.dialect);
+    if begun.repeated { ok(&body) } else { created(&body) }
+}
+
+/// A page of moments.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MomentList)]
+struct ListBody {
+    /// The moments.
+    moments: Vec<MomentBody>,
+    /// Where to go on; null at the end. A page that is short, or empty, is no end.
+    next_cursor: Option<MomentId>,
+}
+
+/// List moments
+///
+/// Those that you asked or are asked, the latest first; with the scope `admin` everybody's, without what the person wrote. How
+/// much was said is there; the words are where you get one moment. What a filter leaves out is looked at in portions: a page may
+/// be short, or empty, and yet have a `next_cursor`. Go on until that is null.
+#[utoipa::path(operation_id = "list_moments", tag = "moments",
+    params(("state" = Option<MomentState>, Query, description = "Only in this state"),
+           ("principal" = Option<String>, Query, description = "Only to this person"),
+           ("agent" = Option<String>, Query, description = "Only of this agent"),
+           ("class" = Option<String>, Query, description = "Only of this decision class"),
+           ("job" = Option<String>, Query, description = "Only of this job"),
+           ("intent" = Option<String>, Query, description = "Only of this intent"),
+           ("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
+    responses((status = 200, description = "The moments", body = ListBody)))]
+#[get("/moments")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let text = |name: &str| query.text(name).map(str::to_owned);
+    let filter = Filter {
+        state: query.parsed("state", "a state of a moment", MomentState::parse)?,
+        principal: text("principal"),
+        agent: text("agent"),
+        class: text("class"),
+        job: query.parsed("job", "a job's id", |text| text.parse().ok())?,
+        intent: query.parsed("intent", "an intent's id", |text| text.parse().ok())?,
+        limit: limit(&query)?,
+        before: query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?,
+    };
+    let (found, next_cursor) = moments::list(&doors.ctx, &asker.caller, &filter).await?;
+    let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
+    ok(&ListBody { moments, next_cursor })
+}
+
+/// Your inbox
+///
+/// What waits for you as a person: open questions and deliberations, the earliest deadline first; without the words.
+#[utoipa::path(operation_id = "moments_inbox", tag = "moments",
+    params(("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
+    responses((status = 200, description = "The moments", body = ListBody)))]
+#[get("/moments/inbox")]
+async fn inbox(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let after = query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?;
+    let (found, next_cursor) = moments::inbox(&doors.ctx, &asker.caller, limit(&query)?, after).await?;
+    let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
+    ok(&ListBody { moments, next_cursor })
+}
+
+/// How many moments a page is to have.
+fn limit(query: &Query) -> Result<u32, Problem> {
+    query.number("limit", MOMENT_PAGE, 1, MOMENT_PAGE)
+}
+
+/// How well somebody asks.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MomentRates)]
+struct RatedBody {
+    /// Who.
+    agent_id: String,
+    /// Of questions of this class alone; null: of all.
+    decision_class: Option<String>,
+    #[serde(flatten)]
+    rates: Rates,
+}
+
+/// How well agents ask
+///
+/// By what you may see of their questions: how often they retract their framing, are refused as questions, close hatches; each
+/// with a flag when that is more than it should be (binding moment §5.9, §11.2, §11.3).
+#[utoipa::path(operation_id = "moment_rates", tag = "moments",
+    params(("agent" = Option<String>, Query, description = "Only of this agent")),
+    responses((status = 200, description = "Over all questions of each agent, then by class", body = Vec<RatedBody>)))]
+#[get("/moments/rates")]
+async fn rates(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let rated = moments::rates(&doors.ctx, &asker.caller, query.text("agent")).await?.into_iter();
+    let bodies: Vec<RatedBody> = rated
+        .map(|one| RatedBody { agent_id: one.agent_id, decision_class: one.decision_class, rates: one.rates })
+        .collect();
+    ok(&bodies)
+}
+
+fn moment_id(text: &str) -> Result<MomentId, Problem> {
+    id("moment", text)
+}
+
+/// Get a moment
+///
+/// With `wait`, answers when something has happened: while the question is open and nothing more was said, or, with `seen`,
+/// while that is its version, it waits. What is over for good (`resolved`, `withdrawn`, `expired`, `closed`, and `superseded` once
+/// its objection is settled) is answered at once all the same; a refused question whose place another took may come back, and is
+/// waited for.
+#[utoipa::path(operation_id = "get_moment", tag = "moments",
+    params(("moment_id" = String, Path, description = "The moment"),
+           ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 25", maximum = 25),
+           ("seen" = Option<i64>, Query, description = "The `version` that you have")),
+    responses((status = 200, description = "The moment", body = MomentBody)))]
+#[get("/moments/{moment_id}")]
+async fn get(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
+    let moment_id = moment_id(&path)?;
+    let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
+    let seen = query.parsed("seen", "a version", |text| text.parse().ok())?;
+    let (ctx, caller) = (&doors.ctx, &asker.caller);
+    let shown = if wait == 0 {
+        moments::get(ctx, caller, moment_id).await?
+    } else {
+        let _permit = caller.waits(doors.limits.max_streams_per_key)?;
+        tokio::select! {
+            found = moments::wait(ctx, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
+            () = presence.over().cancelled() => moments::get(ctx, caller, moment_id).await?,
+        }
+    };
+    ok(&MomentBody::new(&shown, asker.dialect))
+}
+
+/// Follow moments
+///
+/// A stream of server-sent events `moment`: each that you asked or are asked, as it is, whenever it has changed. `Last-Event-ID`
+/// resumes, also on another server; of several changes of one moment the last is sent.
+#[utoipa::path(operation_id = "follow_moments", tag = "moments",
+    params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
+    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+#[get("/moments/stream")]
+async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
+    let mut listener = doors.ctx.feed.bells().listener();
+    listener.add(Touch::Inbox(asker.caller.agent.clone()));
+    let after = last_event_id(&request)
+        .map(|text| text.trim().parse::<i64>().map_err(|_no_number| unreadable("Last-Event-ID")));
+    let after = match after.transpose()? {
+        Some(after) => after,
+        None => moments::last_change(&doors.ctx).await?,
+    };
+    // Whoever may not look is told so before the stream begins.
+    moments::changes(&doors.ctx, &asker.caller, after, 1).await?;
+    respond(doors, asker.caller, Followed { after, dialect: asker.dialect }, Some(listener))
+}
+
+/// Moments that are followed.
+struct Followed {
+    after: i64,
+    dialect: Dialect,
+}
+
+impl Source for Followed {
+    const KIND: &'static str = "moments";
+
+    fn start(&self) -> String {
+        self.after.to_string()
+    }
+
+    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
+        let found = moments::changes(&doors.ctx, caller, self.after, STEP).await?;
+        let mut text = BytesMut::new();
+        for shown in &found {
+            self.after = shown.changed_seq;
+            write(&mut text, &self.after.to_string(), "moment", &MomentBody::new(shown, self.dialect))?;
+        }
+        // All that is read is shown, so that nothing follows what is empty.
+        Ok(Chunk { text, over: false, behind: false })
+    }
+}

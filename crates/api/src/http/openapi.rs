@@ -1,0 +1,208 @@
+//! The OpenAPI document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
+//! there. The document is collected from the handlers; a test compares it with `openapi/entente.json`.
+
+mod failures;
+mod shapes;
+
+use std::sync::{Arc, LazyLock};
+
+use actix_web::http::{Method, StatusCode};
+use actix_web::{HttpRequest, HttpResponse, web};
+use entente_domain::refusal::{Code, Refusal};
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+use super::error::{Problem, ProblemBody, Reply};
+use super::routes::Description;
+use super::{api, root};
+use crate::web::dressed_by;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Entente",
+        description = "The coordination server for AI agents: intents, channels and messages (OpenIntent RFC-0021) over \
+                       PostgreSQL. Every route is also served under `/v1`.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    tags(
+        (name = "intents", description = "Goals with a state, a status and a log (RFC-0001)"),
+        (name = "graphs", description = "Parts of intents and what waits for what (RFC-0002)"),
+        (name = "portfolios", description = "Intents that somebody keeps an eye on together (RFC-0004)"),
+        (name = "access", description = "Who may do what with an intent (RFC-0011)"),
+        (name = "governance", description = "What may be done on an intent at all, and who approves (RFC-0013)"),
+        (name = "leases", description = "Who holds which part of an intent, and who decides (RFC-0003)"),
+        (name = "ledgers", description = "What work on an intent has used, made and failed at (RFC-0005, RFC-0009, RFC-0010)"),
+        (name = "channels", description = "Where agents on an intent talk (RFC-0021 §1)"),
+        (name = "messages", description = "What they say (RFC-0021 §2 to §4)"),
+        (name = "streams", description = "Hearing of it at once (server-sent events)"),
+        (name = "jobs", description = "Work with authority and a budget (ARCP §7 to §9)"),
+        (name = "workers", description = "Who runs jobs, and as which agents"),
+        (name = "coordinators", description = "Who leads an intent, and what it has decided (RFC-0013)"),
+        (name = "suspensions", description = "Intents that wait for a person's answer (RFC-0025)"),
+        (name = "moments", description = "Questions that only a person answers (binding moments)"),
+        (name = "triggers", description = "What makes intents by itself: times, events and webhooks (RFC-0017)"),
+        (name = "agents", description = "The directory of agents (RFC-0016)"),
+        (name = "identities", description = "Agents' own keys and what they sign (RFC-0018)"),
+        (name = "checkpoints", description = "The server's signed word on its logs (RFC-0019)"),
+        (name = "principals", description = "Who holds keys, and the keys"),
+        (name = "federation", description = "Intents that other servers work on, and theirs here (RFC-0022)"),
+        (name = "people", description = "Letting people in"),
+        (name = "server", description = "The server itself"),
+    ),
+    components(schemas(ProblemBody))
+)]
+struct Base;
+
+/// The document, made once.
+#[derive(Debug)]
+pub struct Document {
+    /// The document as JSON.
+    pub json: String,
+    /// Each path as its segments, with its methods; for telling a wrong method from a wrong path.
+    paths: Vec<(Vec<String>, Vec<String>)>,
+}
+
+impl Document {
+    /// The document, the same for all servers of this program.
+    #[must_use]
+    pub fn get() -> &'static Self {
+        static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::collect);
+        &DOCUMENT
+    }
+
+    /// Collects the document from the handlers.
+    fn collect() -> Self {
+        let mut document = Base::openapi();
+        for part in [Description::of("", root), Description::of("/api/v1", api)] {
+            document.paths.merge(part.paths);
+            document.components.get_or_insert_default().schemas.extend(part.schemas);
+        }
+        secure(&mut document);
+        failures::explain(&mut document);
+        shapes::straighten(&mut document);
+        let paths = document.paths.paths.iter().map(|(path, item)| {
+            let has =
+                |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
+            let methods = [
+                has("GET", &item.get),
+                has("POST", &item.post),
+                has("PUT", &item.put),
+                has("PATCH", &item.patch),
+                has("DELETE", &item.delete),
+            ];
+            (path.split('/').map(str::to_owned).collect(), methods.into_iter().flatten().collect())
+        });
+        let paths = paths.collect();
+        Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths }
+    }
+
+    /// Whether there is this path; its parameters are written `{}`, whatever they are called.
+    #[must_use]
+    pub fn serves(&self, path: &str) -> bool {
+        let asked: Vec<&str> = path.split('/').collect();
+        let fits = |(pattern, _): &(Vec<String>, Vec<String>)| {
+            let same = |(known, asked): (&String, &&str)| {
+                known == asked || (*asked == "{}" && known.starts_with('{'))
+            };
+            pattern.len() == asked.len() && pattern.iter().zip(&asked).all(same)
+        };
+        self.paths.iter().any(fits)
+    }
+
+    /// The methods of a path, `None` when there is no such path.
+    fn methods(&self, path: &str) -> Option<Vec<&str>> {
+        let path =
+            path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
+        let asked: Vec<&str> = path.split('/').collect();
+        let fits = |pattern: &[String]| {
+            pattern.len() == asked.len()
+                && pattern.iter().zip(&asked).all(|(p, a)| p == a || p.starts_with('{') && !a.is_empty())
+        };
+        let found: Vec<&str> = self
+            .paths
+            .iter()
+            .filter(|(pattern, _)| fits(pattern))
+            .flat_map(|(_, methods)| methods.iter().map(String::as_str))
+            .collect();
+        (!found.is_empty()).then_some(found)
+    }
+}
+
+/// Says how to authenticate: either header, on every operation that does not say otherwise.
+fn secure(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(
+        "api_key",
+        SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "An API key"))),
+    );
+    components.add_security_scheme(
+        "bearer",
+        SecurityScheme::Http(
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The same API key")).build(),
+        ),
+    );
+    let requirement = |name: &str| utoipa::openapi::SecurityRequirement::new::<_, [String; 0], _>(name, []);
+    document.security = Some(vec![requirement("api_key"), requirement("bearer")]);
+}
+
+/// What Swagger UI may load and send: as the server's own pages, but that it brings pictures and styles of its own inside what it
+/// loads from here.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The document and Swagger UI.
+pub fn pages(config: &mut web::ServiceConfig) {
+    config.route("/openapi.json", web::get().to(written));
+    // No redirect to the page: a client that does not follow them would see nothing.
+    config.route("/docs", web::get().to(docs));
+    let ui = utoipa_swagger_ui::Config::from("/openapi.json");
+    config.app_data(web::Data::new(Arc::new(ui)));
+    config.route("/docs/{file:.*}", web::get().to(docs));
+}
+
+async fn written() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(Document::get().json.as_str())
+}
+
+async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<'static>>>) -> Reply {
+    let file = request.match_info().query("file");
+    if file.is_empty() && !request.path().ends_with('/') {
+        // Relative links of the page need the slash.
+        let page = "<!doctype html><title>Entente API</title><meta http-equiv=\"refresh\" content=\"0; url=/docs/\">";
+        return Ok(dressed_by(StatusCode::OK, POLICY).content_type("text/html; charset=utf-8").body(page));
+    }
+    match utoipa_swagger_ui::serve(file, Arc::clone(&ui)) {
+        Ok(Some(file)) => Ok(dressed_by(StatusCode::OK, POLICY)
+            .content_type(file.content_type.as_str())
+            .body(file.bytes.into_owned())),
+        Ok(None) => Err(Refusal::not_found("page").into()),
+        Err(e) => Err(Problem::internal(&e.to_string())),
+    }
+}
+
+/// What is said of a route that is not there: a wrong method gets 405, all else 404.
+///
+/// # Errors
+/// Always: that is its answer.
+pub async fn unknown(request: HttpRequest) -> Reply {
+    if let Some(methods) = Document::get().methods(request.path())
+        && request.method() != Method::OPTIONS
+    {
+        let allow = methods.join(", ");
+        let refusal = Refusal::new(
+            Code::MethodNotAllowed,
+            format!("{} does not exist here; this path has {allow}.", request.method()),
+        );
+        let mut problem = Problem::from(refusal);
+        problem.allow = Some(allow);
+        return Err(problem);
+    }
+    Err(Refusal::new(
+        Code::NotFound,
+        "There is no such path. The API is documented at /docs and /openapi.json.",
+    )
+    .into())
+}

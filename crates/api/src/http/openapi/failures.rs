@@ -1,0 +1,119 @@
+//! The failures of an operation that its handler does not speak of: those of everything in front of it (who asks, how
+//! often, with which body), and those that every write can meet. And the form that failures have, which is one for all
+//! but the resources of jobs, whose codes are ARCP's (§12).
+
+use actix_web::http::Method;
+use entente_domain::refusal::Code;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{Schema, Type};
+use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::error::{Family, ProblemBody, job_words, status};
+
+/// What every failure is sent as (RFC 9457).
+const PROBLEM: &str = "application/problem+json";
+/// The form of failures on the resources of jobs.
+const JOB_PROBLEM: &str = "JobProblemBody";
+
+/// Says of every operation how it can fail.
+pub(super) fn explain(document: &mut OpenApi) {
+    let schemas = &mut document.components.get_or_insert_default().schemas;
+    schemas.insert(ProblemBody::name().into_owned(), <ProblemBody as PartialSchema>::schema());
+    schemas.insert(JOB_PROBLEM.to_owned(), of_jobs());
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            let form = match Family::of(&method, path) {
+                Family::Jobs => JOB_PROBLEM.into(),
+                Family::House => ProblemBody::name(),
+            };
+            operation.responses.responses.values_mut().for_each(|response| reform(response, &form));
+            for code in codes(path, &method, operation) {
+                let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(&*form))).build();
+                let response = ResponseBuilder::new()
+                    .description(format!("`{}` and its like: {}", code.wire(), code.meaning()))
+                    .content(PROBLEM, content)
+                    .build();
+                let status = status(code).as_u16().to_string();
+                operation.responses.responses.entry(status).or_insert(response.into());
+            }
+        }
+    }
+}
+
+/// The operations of a path, each with its method.
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let each = [
+        (Method::GET, &mut item.get),
+        (Method::POST, &mut item.post),
+        (Method::PUT, &mut item.put),
+        (Method::PATCH, &mut item.patch),
+        (Method::DELETE, &mut item.delete),
+    ];
+    each.into_iter().filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
+}
+
+/// [`ProblemBody`] with ARCP's words for codes, and always with `retryable`.
+fn of_jobs() -> RefOr<Schema> {
+    let mut form = <ProblemBody as PartialSchema>::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut form {
+        let code = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("The code: ARCP's word (§12), or where it has none one of REST's own."))
+            .enum_values(Some(job_words()))
+            .build();
+        object.properties.insert("code".to_owned(), code.into());
+        object.required.push("retryable".to_owned());
+        if let Some(example) = object.example.as_mut().and_then(serde_json::Value::as_object_mut) {
+            example.insert("code".to_owned(), "NOT_FOUND".into());
+            example.insert("retryable".to_owned(), false.into());
+        }
+    }
+    form
+}
+
+/// A failure that a handler speaks of is sent like all others.
+fn reform(response: &mut RefOr<Response>, form: &str) {
+    let RefOr::T(response) = response else { return };
+    let problem = Ref::from_schema_name(ProblemBody::name());
+    let is_problem = |schema: &Option<RefOr<Schema>>| matches!(schema, Some(RefOr::Ref(known)) if known.ref_location == problem.ref_location);
+    let found = response
+        .content
+        .iter()
+        .find(|(_, content)| matches!(content, RefOr::T(content) if is_problem(&content.schema)));
+    if let Some(media) = found.map(|(media, _)| media.clone()) {
+        response.content.shift_remove(&media);
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(form))).build();
+        response.content.insert(PROBLEM.to_owned(), content.into());
+    }
+}
+
+/// The codes, one for each status, that what is in front of the handler can refuse with, and any write may.
+fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
+    if !path.starts_with("/api/") && !path.starts_with("/.well-known/") {
+        return Vec::new();
+    }
+    let mut codes = vec![Code::RateLimited, Code::Unavailable, Code::Internal];
+    // `security(())`: who sends it needs no key.
+    let keyed = operation.security.is_none();
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let has_body = operation.request_body.is_some();
+    if keyed {
+        codes.extend([Code::Unauthenticated, Code::ScopeMissing]);
+    }
+    if keyed || has_body || !parameters.is_empty() {
+        codes.push(Code::InvalidParameter);
+    }
+    if has_body {
+        codes.extend([Code::RequestTimeout, Code::InvalidJson, Code::TooLarge]);
+    }
+    let writes = keyed && *method != Method::GET;
+    // A parameter or a body can name what is not there.
+    if writes || !parameters.is_empty() {
+        codes.push(Code::NotFound);
+    }
+    if writes {
+        codes.push(Code::IdempotencyMismatch);
+    }
+    codes
+}

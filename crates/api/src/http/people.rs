@@ -1,0 +1,118 @@
+//! Routes through which people are let in: passwords and one-time links. What people do then is on pages (`api/src/web`).
+
+use actix_web::{HttpRequest, post, put, web};
+use entente_domain::people::{LINK_SECONDS, LINK_SECONDS_MAX};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::people::{self, LinkAsk};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Body, OptionalBody};
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::WireTime;
+use super::{Doors, created, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(password).service(link);
+}
+
+/// A password.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Password, example = json!({ "password": "four words are enough" }))]
+struct PasswordBody {
+    /// The password: 12 characters or more.
+    password: String,
+    /// Whether whoever logs in with it may also do what needs the scope `admin`.
+    #[serde(default)]
+    admin: bool,
+}
+
+/// That a password was set.
+#[derive(Debug, Serialize, ToSchema)]
+struct PasswordSet {
+    /// Whose.
+    principal_id: String,
+    /// Whether it opens what needs the scope `admin`.
+    admin: bool,
+    /// When.
+    set_at: WireTime,
+}
+
+/// Set a person's password
+///
+/// Needs the scope `admin` and the power to act as that person; an agent's key never has it. Whatever browser was logged in
+/// as that person is logged out. It decides nothing before the person has logged in with it and chosen another. Only its argon2id hash is kept.
+#[utoipa::path(operation_id = "set_password", tag = "people", request_body = PasswordBody,
+    params(("principal_id" = String, Path, description = "Whose")),
+    responses((status = 200, description = "It was set", body = PasswordSet)))]
+#[put("/people/{principal_id}/password")]
+async fn password(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<PasswordBody>,
+) -> Reply {
+    let PasswordBody { password, admin } = body.value;
+    let set_at = people::set_password(&doors.ctx, &asker.caller, &path, password, admin).await?;
+    let principal_id = path.into_inner();
+    ok(&PasswordSet { principal_id, admin, set_at: WireTime::new(set_at, asker.dialect) })
+}
+
+/// A one-time link.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = Link, example = json!({ "expires_in": 3600 }))]
+struct LinkBody {
+    /// Whether whoever comes with it may also do what needs the scope `admin`.
+    #[serde(default)]
+    admin: bool,
+    /// Seconds that it waits to be opened: up to a week; a day when nothing is said.
+    expires_in: Option<u32>,
+    /// The page that it opens; the inbox when nothing is said.
+    leads_to: Option<String>,
+}
+
+/// A link that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+struct NewLinkBody {
+    /// Whom it lets in.
+    principal_id: String,
+    /// Its path on this server, for this one time; null when a repeated request finds that it was made before.
+    #[schema(example = "/l/…")]
+    path: Option<String>,
+    /// When it is over.
+    expires_at: WireTime,
+}
+
+/// Make a one-time link that logs a person in
+///
+/// Needs what setting the password needs. The link opens a page with a button; the first who presses it is logged in, and decides as that
+/// person. Their answers name who made the link. It is void once the key that made it is revoked.
+#[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
+    params(("principal_id" = String, Path, description = "Whom it lets in"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "It was made", body = NewLinkBody)))]
+#[post("/people/{principal_id}/links")]
+async fn link(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<LinkBody>,
+) -> Reply {
+    let once = body.0.once(&request)?;
+    let LinkBody { admin, expires_in, leads_to } = body.0.value;
+    let seconds = expires_in.unwrap_or(LINK_SECONDS);
+    if !(1..=LINK_SECONDS_MAX).contains(&seconds) {
+        let message = format!("`expires_in` must be a number of seconds from 1 to {LINK_SECONDS_MAX}.");
+        return Err(Refusal::field(Code::InvalidRequest, "expires_in", "range", message).into());
+    }
+    let ask = LinkAsk { admin, leads_to: leads_to.unwrap_or_else(|| "/inbox".to_owned()), seconds };
+    let made = people::link(&doors.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    created(&NewLinkBody {
+        principal_id: path.into_inner(),
+        path: made.path.map(|path| path.0),
+        expires_at: WireTime::new(made.expires_at, asker.dialect),
+    })
+}

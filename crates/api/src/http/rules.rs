@@ -1,0 +1,90 @@
+//! Routes of the rules of what may pass between whom (AEE §11.5).
+
+use actix_web::{HttpResponse, delete, get, put, web};
+use entente_domain::envelopes::policy::Rule;
+use entente_domain::keys::Dialect;
+use entente_kernel::rules::{self, Named};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::body::Body;
+use super::caller::Asker;
+use super::error::Reply;
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(set).service(remove);
+}
+
+/// A rule.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnvelopeRule)]
+struct RuleBody {
+    /// Its name.
+    #[schema(example = "to-partners")]
+    name: String,
+    /// What it says.
+    #[serde(flatten)]
+    rule: Rule,
+    /// Who said so.
+    updated_by: String,
+    /// When.
+    updated_at: WireTime,
+}
+
+impl RuleBody {
+    fn new(named: Named, dialect: Dialect) -> Self {
+        Self {
+            name: named.name,
+            rule: named.rule,
+            updated_by: named.updated_by,
+            updated_at: WireTime::new(named.updated_at, dialect),
+        }
+    }
+}
+
+/// The rules.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnvelopeRuleList)]
+struct RuleList {
+    /// The rules, in the order of their names.
+    rules: Vec<RuleBody>,
+}
+
+/// List the rules of envelopes
+///
+/// What may pass between whom (AEE §11.5). Needs the scope `admin`.
+#[utoipa::path(operation_id = "list_envelope_rules", tag = "envelopes",
+    responses((status = 200, description = "The rules", body = RuleList)))]
+#[get("/aee/rules")]
+async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
+    let found = rules::list(&doors.ctx, &asker.caller).await?;
+    ok(&RuleList { rules: found.into_iter().map(|one| RuleBody::new(one, asker.dialect)).collect() })
+}
+
+/// Set a rule of envelopes
+///
+/// In the place of one of that name. It holds for every envelope that is accepted from then on. Needs the scope `admin`.
+#[utoipa::path(operation_id = "set_envelope_rule", tag = "envelopes", request_body = Rule,
+    params(("name" = String, Path, description = "The rule's name")),
+    responses((status = 200, description = "The rule", body = RuleBody),
+              (status = 422, description = "`unprocessable`", body = super::error::ProblemBody)))]
+#[put("/aee/rules/{name}")]
+async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<Rule>) -> Reply {
+    let named = rules::set(&doors.ctx, &asker.caller, path.into_inner(), body.value).await?;
+    ok(&RuleBody::new(named, asker.dialect))
+}
+
+/// Take a rule of envelopes away
+///
+/// Needs the scope `admin`.
+#[utoipa::path(operation_id = "remove_envelope_rule", tag = "envelopes",
+    params(("name" = String, Path, description = "The rule's name")),
+    responses((status = 204, description = "It is gone")))]
+#[delete("/aee/rules/{name}")]
+async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    rules::remove(&doors.ctx, &asker.caller, &path).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

@@ -1,0 +1,166 @@
+//! Routes of the schemas of envelopes and their payloads, under the paths of AEE §9.3.
+
+use actix_web::{HttpResponse, delete, get, put, web};
+use entente_domain::envelopes::EnvelopeType;
+use entente_domain::envelopes::schemas::{Strictness, Subject};
+use entente_domain::keys::{Dialect, Scope};
+use entente_kernel::schemas::{self, Published};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::body::{Body, Query};
+use super::caller::Asker;
+use super::error::{Problem, Reply};
+use super::wire::WireTime;
+use super::{Doors, ok};
+use crate::http::routes::Routes;
+
+/// The schema of envelopes (AEE §3.1), written from the text of the draft.
+const ENVELOPE: &str = include_str!("../../../../openapi/aee/aee-v1.schema.json");
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(envelope).service(get).service(publish).service(withdraw);
+}
+
+/// A schema of payloads.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnvelopeSchema)]
+struct SchemaBody {
+    /// The intent.
+    #[schema(example = "ops.backup.check")]
+    intent: String,
+    /// The type: task, result or error.
+    #[serde(rename = "type")]
+    kind: EnvelopeType,
+    /// What happens to payloads that do not fit.
+    policy: Strictness,
+    /// Where it is, from `/api/v1/aee/schemas/` on.
+    #[schema(example = "intents/ops.backup.check.task.schema.json")]
+    path: String,
+    /// Who published it; null for the protocol's own.
+    updated_by: Option<String>,
+    /// When.
+    updated_at: Option<WireTime>,
+}
+
+impl SchemaBody {
+    fn new(published: Published, dialect: Dialect) -> Self {
+        let path = format!("intents/{}", published.subject.file());
+        let (by, at) = published.updated.unzip();
+        Self {
+            intent: published.subject.purpose,
+            kind: published.subject.kind,
+            policy: published.strictness,
+            path,
+            updated_by: by,
+            updated_at: at.map(|at| WireTime::new(at, dialect)),
+        }
+    }
+}
+
+/// The schemas.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnvelopeSchemaList)]
+struct SchemaList {
+    /// The schemas, in the order of their intents.
+    schemas: Vec<SchemaBody>,
+}
+
+fn subject(file: &str) -> Result<Subject, Problem> {
+    Ok(Subject::of_file(file).ok_or_else(|| entente_domain::refusal::Refusal::not_found("schema"))?)
+}
+
+fn document(text: impl Into<String>) -> HttpResponse {
+    HttpResponse::Ok().content_type("application/schema+json").body(text.into())
+}
+
+/// List the schemas of payloads
+///
+/// Those that were published, and the protocol's own (AEE §9.2).
+#[utoipa::path(operation_id = "list_envelope_schemas", tag = "envelopes",
+    responses((status = 200, description = "The schemas", body = SchemaList)))]
+#[get("/aee/schemas")]
+async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
+    let found = schemas::list(&doors.ctx, &asker.caller).await?;
+    ok(&SchemaList { schemas: found.into_iter().map(|one| SchemaBody::new(one, asker.dialect)).collect() })
+}
+
+/// Get the schema of envelopes
+///
+/// What is structure in AEE 1 (§3.1), as JSON Schema 2020-12.
+#[utoipa::path(operation_id = "get_envelope_schema", tag = "envelopes", responses(
+    (status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
+#[get("/aee/schemas/envelope/aee-v1.schema.json")]
+async fn envelope(asker: Asker) -> Reply {
+    asker.caller.require(Scope::MailRead)?;
+    Ok(document(ENVELOPE))
+}
+
+/// Get a schema of payloads
+///
+/// Letter by letter as it was published.
+#[utoipa::path(operation_id = "get_payload_schema", tag = "envelopes",
+    params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`")),
+    responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
+#[get("/aee/schemas/intents/{file}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = schemas::get(&doors.ctx, &asker.caller, &subject(&path)?).await?;
+    Ok(document(found.text))
+}
+
+/// A JSON Schema, kept letter by letter.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct SchemaDocument(Box<RawValue>);
+
+impl utoipa::PartialSchema for SchemaDocument {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        // By their whole names: an import would be in the way of what the macros write.
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::Object)
+            .description(Some("A JSON Schema (2020-12), kept letter by letter"))
+            .examples([serde_json::json!({ "type": "object", "required": ["cluster"] })])
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for SchemaDocument {}
+
+/// Publish a schema of payloads
+///
+/// JSON Schema 2020-12, up to 64 KiB, that stands for itself: references are into it only, patterns are without
+/// look-around. Whoever comes first has the schemas of an intent; an admin may change any. Only an admin has one enforced.
+#[utoipa::path(operation_id = "publish_payload_schema", tag = "envelopes",
+    request_body = SchemaDocument,
+    params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`"),
+           ("policy" = Option<Strictness>, Query, description = "What happens to payloads that do not fit; `warn` when nothing is said and there was none")),
+    responses((status = 200, description = "It is published", body = SchemaBody),
+              (status = 403, description = "`forbidden`: it is another's", body = super::error::ProblemBody),
+              (status = 422, description = "`unprocessable`: it is no schema", body = super::error::ProblemBody)))]
+#[put("/aee/schemas/intents/{file}")]
+async fn publish(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    query: Query,
+    body: Body<SchemaDocument>,
+) -> Reply {
+    let strictness = query.parsed("policy", "one of off, warn, enforce", Strictness::parse)?;
+    let text = body.value.0.get().to_owned();
+    let done = schemas::publish(&doors.ctx, &asker.caller, subject(&path)?, text, strictness).await?;
+    ok(&SchemaBody::new(done, asker.dialect))
+}
+
+/// Take a schema of payloads back
+///
+/// By whoever published it, or an admin.
+#[utoipa::path(operation_id = "withdraw_payload_schema", tag = "envelopes",
+    params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`")),
+    responses((status = 204, description = "It is gone")))]
+#[delete("/aee/schemas/intents/{file}")]
+async fn withdraw(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    schemas::withdraw(&doors.ctx, &asker.caller, &subject(&path)?).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

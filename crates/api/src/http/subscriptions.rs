@@ -1,0 +1,366 @@
+//! Routes of webhook subscriptions (RFC-0006) and agents' endpoints (RFC-0016). What became of deliveries is
+//! `deliveries.rs`.
+
+use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
+use entente_domain::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
+use entente_domain::keys::Dialect;
+use entente_domain::keys::Scope;
+use entente_domain::limits::{DURATION_SECONDS, PAGE};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::signing::{Scheme, Secret};
+use entente_domain::webhooks::{DisabledReason, EndpointAsk, EndpointChange, EndpointKind};
+use entente_kernel::endpoints::{self, Filter, ROTATION_OVERLAP_SECONDS, Shown};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Body, OptionalBody, Query, id};
+use super::caller::Asker;
+use super::error::{ProblemBody, Reply};
+use super::wire::{GivenTime, WireTime};
+use super::{Doors, created, listed, ok};
+use crate::http::routes::Routes;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(subscribe).service(list).service(get).service(change).service(remove).service(rotate);
+    config.service(of_agent);
+}
+
+/// A receiver of webhooks. Members that RFC-0006 clients read in either case stand there in both (contract 15.33).
+#[derive(Debug, Serialize, ToSchema)]
+struct SubscriptionBody {
+    /// Its id.
+    id: EndpointId,
+    /// Whether somebody subscribed, or an agent registered with it.
+    kind: EndpointKind,
+    /// The agent that it sees as.
+    #[schema(example = "agent.researcher")]
+    subscriber_id: String,
+    /// The same.
+    #[serde(rename = "subscriberId")]
+    subscriber_id_camel: String,
+    /// Only of this intent.
+    intent_id: Option<IntentId>,
+    /// The same.
+    #[serde(rename = "intentId")]
+    intent_id_camel: Option<IntentId>,
+    /// Only of this portfolio.
+    portfolio_id: Option<PortfolioId>,
+    /// The same.
+    #[serde(rename = "portfolioId")]
+    portfolio_id_camel: Option<PortfolioId>,
+    /// Only of this channel.
+    channel_id: Option<ChannelId>,
+    /// The entity whose mailbox it is sent, instead of what happens.
+    mailbox: Option<String>,
+    /// Only of these types, globs with `*`; empty for all.
+    #[schema(example = json!(["channel_message", "task.*"]))]
+    event_types: Vec<String>,
+    /// The same.
+    #[serde(rename = "eventTypes")]
+    event_types_camel: Vec<String>,
+    /// Where it is sent to.
+    #[schema(example = "https://hooks.example/entente")]
+    webhook_url: Option<String>,
+    /// The same.
+    #[serde(rename = "webhookUrl")]
+    webhook_url_camel: Option<String>,
+    /// Whether it has neither ended nor been disabled.
+    active: bool,
+    /// Why it was disabled.
+    disabled_reason: Option<DisabledReason>,
+    /// Since when it is disabled.
+    disabled_at: Option<WireTime>,
+    /// When it ends by itself.
+    expires_at: Option<WireTime>,
+    /// The same.
+    #[serde(rename = "expiresAt")]
+    expires_at_camel: Option<WireTime>,
+    /// When it was made.
+    created_at: WireTime,
+    /// The same.
+    #[serde(rename = "createdAt")]
+    created_at_camel: WireTime,
+    /// How deliveries are signed (Standard Webhooks).
+    signature: Scheme,
+    /// What a signature `v1a` is verified with.
+    public_key: Option<String>,
+    /// What signatures are verified with: only now, when it was just made. A `v1a` secret is never shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
+    secret: Option<String>,
+    /// Failures since something last arrived.
+    failures: u32,
+    /// Since when nothing arrived.
+    failing_since: Option<WireTime>,
+    /// What went wrong last.
+    last_error: Option<String>,
+    /// When.
+    last_error_at: Option<WireTime>,
+    /// When something last arrived.
+    last_success_at: Option<WireTime>,
+}
+
+impl SubscriptionBody {
+    fn new(shown: Shown, doors: &Doors, dialect: Dialect) -> Self {
+        let Shown { endpoint, health, secret } = shown;
+        let time = |at| WireTime::new(at, dialect);
+        let secret = secret.filter(|secret| secret.scheme() == Scheme::V1);
+        Self {
+            active: endpoint.active(doors.ctx.now()),
+            id: endpoint.id,
+            kind: endpoint.kind,
+            mailbox: (endpoint.kind == EndpointKind::Mailbox).then(|| endpoint.agent_id.clone()),
+            subscriber_id: endpoint.agent_id.clone(),
+            subscriber_id_camel: endpoint.agent_id,
+            intent_id: endpoint.intent_id,
+            intent_id_camel: endpoint.intent_id,
+            portfolio_id: endpoint.portfolio_id,
+            portfolio_id_camel: endpoint.portfolio_id,
+            channel_id: endpoint.channel_id,
+            event_types: endpoint.event_types.clone(),
+            event_types_camel: endpoint.event_types,
+            webhook_url: endpoint.url.clone(),
+            webhook_url_camel: endpoint.url,
+            disabled_reason: endpoint.disabled.map(|(_, reason)| reason),
+            disabled_at: endpoint.disabled.map(|(at, _)| time(at)),
+            expires_at: endpoint.expires_at.map(time),
+            expires_at_camel: endpoint.expires_at.map(time),
+            created_at: time(endpoint.created_at),
+            created_at_camel: time(endpoint.created_at),
+            signature: endpoint.signature,
+            public_key: endpoint.public_key,
+            secret: secret.map(|secret| secret.reveal()),
+            failures: health.failures,
+            failing_since: health.failing_since.map(time),
+            last_error: health.last_error,
+            last_error_at: health.last_error_at.map(time),
+            last_success_at: health.last_success_at.map(time),
+        }
+    }
+}
+
+/// A subscription to make.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewSubscription)]
+#[schema(example = json!({ "webhook_url": "https://hooks.example/entente", "event_types": ["channel_message"] }))]
+struct SubscribeBody {
+    /// Where to send. Without it nothing is sent: follow a stream instead.
+    #[serde(alias = "webhookUrl", alias = "url", alias = "callback_url")]
+    webhook_url: Option<String>,
+    /// Only of this intent; of everything that the subscriber sees when nothing is said.
+    #[serde(alias = "intentId")]
+    intent_id: Option<String>,
+    /// Only of this channel.
+    channel_id: Option<String>,
+    /// Instead of what happens, every envelope that is put into the mailbox of this entity, which the key must be able to
+    /// act as.
+    #[schema(example = "agent.researcher")]
+    mailbox: Option<String>,
+    /// Only of what happens on the intents of this portfolio, as they come and go.
+    #[serde(alias = "portfolioId")]
+    portfolio_id: Option<String>,
+    /// The agent to see as; the acting agent when nothing is said.
+    #[serde(alias = "subscriberId")]
+    subscriber_id: Option<String>,
+    /// Only of these types, globs with `*`; all when nothing is said.
+    #[serde(alias = "eventTypes")]
+    event_types: Option<Vec<String>>,
+    /// When it ends by itself.
+    #[serde(alias = "expiresAt")]
+    expires_at: Option<GivenTime>,
+    /// `v1` (HMAC-SHA256, when nothing is said) or `v1a` (Ed25519).
+    signature: Option<Scheme>,
+    /// A secret of one's own; a fresh one when nothing is said.
+    secret: Option<String>,
+}
+
+/// Whom a subscription sees as, and whether it is to that entity's mailbox.
+fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(String, bool), Refusal> {
+    let Some(entity) = &said.mailbox else {
+        let agent = asker.caller.speaker("subscriber_id", said.subscriber_id.as_deref(), strict)?;
+        asker.caller.require(Scope::IntentsRead)?;
+        return Ok((agent, false));
+    };
+    asker.caller.require(Scope::MailRead)?;
+    if said.subscriber_id.as_ref().is_some_and(|agent| agent != entity) {
+        let message =
+            "A subscription to a mailbox sees as the entity whose it is. Leave out `subscriber_id`.";
+        return Err(Refusal::field(Code::Unprocessable, "subscriber_id", "mailbox", message));
+    }
+    Ok((entity.clone(), true))
+}
+
+/// Subscribe to webhooks
+///
+/// What the subscriber may see is sent to `webhook_url` as it happens, signed as Standard Webhooks says. The secret is
+/// shown only now; with the same Idempotency-Key again it is not.
+#[utoipa::path(tag = "webhooks", request_body = SubscribeBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 201, description = "The subscription, with its secret", body = SubscriptionBody),
+              (status = 422, description = "The URL may not be sent to, or something else is wrong", body = ProblemBody)))]
+#[post("/subscriptions")]
+async fn subscribe(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<SubscribeBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let said = body.value;
+    let strict = doors.ctx.settings.strict;
+    let (agent, mailbox) = subscriber(&asker, &said, strict)?;
+    let signature = said.signature.unwrap_or(Scheme::V1);
+    let secret = said.secret.map(|text| Secret::given(&text, signature)).transpose()?;
+    let intent = said.intent_id.map(|text| id::<IntentId>("intent", &text)).transpose()?;
+    let channel = said.channel_id.map(|text| id::<ChannelId>("channel", &text)).transpose()?;
+    let portfolio = said.portfolio_id.map(|text| id::<PortfolioId>("portfolio", &text)).transpose()?;
+    let ask = EndpointAsk {
+        mailbox,
+        intent_id: intent,
+        channel_id: channel,
+        portfolio_id: portfolio,
+        event_types: said.event_types.unwrap_or_default(),
+        url: said.webhook_url.filter(|url| !url.is_empty()),
+        signature,
+        expires_at: said.expires_at.map(|end| end.0),
+    };
+    let made = endpoints::subscribe(&doors.ctx, &asker.caller, &agent, ask, secret, once.as_ref()).await?;
+    created(&SubscriptionBody::new(made, &doors, asker.dialect))
+}
+
+/// List subscriptions
+///
+/// Those of one's own principal, oldest first.
+#[utoipa::path(operation_id = "list_subscriptions", tag = "webhooks",
+    params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
+           ("portfolio_id" = Option<String>, Query, description = "Only of this portfolio"),
+           ("kind" = Option<EndpointKind>, Query, description = "`agent` for the endpoints that agents registered with, `mailbox` for mailboxes' only"),
+           ("after" = Option<String>, Query, description = "The id of the last one of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
+#[get("/subscriptions")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    // What is no portfolio's id is the id of none, and nobody subscribes to that.
+    let portfolio = query.text("portfolio_id").map(str::parse::<PortfolioId>);
+    if let Some(Err(_)) = portfolio {
+        return ok(&[(); 0]);
+    }
+    let filter = Filter {
+        portfolio_id: portfolio.and_then(Result::ok),
+        intent_id: query.parsed("intent_id", "an intent's id", |text| text.parse().ok())?,
+        kind: query.parsed("kind", "`subscription`, `mailbox` or `agent`", EndpointKind::parse)?,
+        after: query.parsed("after", "a subscription's id", |text| text.parse().ok())?,
+        limit: query.limit(PAGE)?,
+    };
+    let found = endpoints::list(&doors.ctx, &asker.caller, &filter).await?;
+    let shown = found.into_iter().map(|one| SubscriptionBody::new(one, &doors, asker.dialect));
+    listed(shown)
+}
+
+/// Get a subscription
+#[utoipa::path(operation_id = "get_subscription", tag = "webhooks",
+    params(("subscription_id" = String, Path, description = "The subscription")),
+    responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
+#[get("/subscriptions/{subscription_id}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = endpoints::get(&doors.ctx, &asker.caller, id("subscription", &path)?).await?;
+    ok(&SubscriptionBody::new(found, &doors, asker.dialect))
+}
+
+/// A change of a subscription.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = SubscriptionChange)]
+#[schema(example = json!({ "active": true }))]
+struct ChangeBody {
+    /// Where to send from now on.
+    #[serde(alias = "webhookUrl", alias = "url")]
+    webhook_url: Option<String>,
+    /// Only of these types from now on.
+    #[serde(alias = "eventTypes")]
+    event_types: Option<Vec<String>>,
+    /// `false` to have nothing sent; `true` to have it sent again, also when it was disabled because it failed.
+    active: Option<bool>,
+    /// When it ends by itself.
+    #[serde(alias = "expiresAt")]
+    expires_at: Option<GivenTime>,
+}
+
+/// Change a subscription
+///
+/// What is not named stays. From then on it sees by the key that changed it.
+#[utoipa::path(operation_id = "change_subscription", tag = "webhooks", request_body = ChangeBody,
+    params(("subscription_id" = String, Path, description = "The subscription")),
+    responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
+#[patch("/subscriptions/{subscription_id}")]
+async fn change(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<ChangeBody>,
+) -> Reply {
+    let said = body.value;
+    let ask = EndpointChange {
+        url: said.webhook_url,
+        event_types: said.event_types,
+        active: said.active,
+        expires_at: said.expires_at.map(|end| end.0),
+    };
+    let changed = endpoints::change(&doors.ctx, &asker.caller, id("subscription", &path)?, ask).await?;
+    ok(&SubscriptionBody::new(changed, &doors, asker.dialect))
+}
+
+/// Delete a subscription
+///
+/// Nothing more is sent, not even what was queued.
+#[utoipa::path(operation_id = "delete_subscription", tag = "webhooks",
+    params(("subscription_id" = String, Path, description = "The subscription")),
+    responses((status = 204, description = "It is gone")))]
+#[delete("/subscriptions/{subscription_id}")]
+async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    endpoints::remove(&doors.ctx, &asker.caller, id("subscription", &path)?).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// How to replace a secret.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = RotateSecret)]
+#[schema(example = json!({ "overlap_seconds": 86400 }))]
+struct RotateBody {
+    /// Seconds that the old secret signs along; a day when nothing is said.
+    overlap_seconds: Option<u32>,
+}
+
+/// Replace a subscription's secret
+///
+/// Both secrets sign for a while, so that the receiver can be changed without a gap. The new one is shown only now.
+#[utoipa::path(operation_id = "rotate_subscription_secret", tag = "webhooks", request_body = Option<RotateBody>,
+    params(("subscription_id" = String, Path, description = "The subscription")),
+    responses((status = 200, description = "The subscription, with its new secret", body = SubscriptionBody)))]
+#[post("/subscriptions/{subscription_id}/rotate")]
+async fn rotate(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<RotateBody>,
+) -> Reply {
+    let overlap = body.0.value.overlap_seconds.unwrap_or(ROTATION_OVERLAP_SECONDS);
+    if overlap > DURATION_SECONDS {
+        let message = "`overlap_seconds` is more than ten years.";
+        return Err(Refusal::field(Code::InvalidRequest, "overlap_seconds", "too_long", message).into());
+    }
+    let rotated = endpoints::rotate(&doors.ctx, &asker.caller, id("subscription", &path)?, overlap).await?;
+    ok(&SubscriptionBody::new(rotated, &doors, asker.dialect))
+}
+
+/// Get an agent's webhook
+///
+/// An agent that registers with an http or https `endpoint` is sent there what concerns it (RFC-0021 §2.4.3). The secret
+/// is shown to whoever may act as the agent.
+#[utoipa::path(operation_id = "get_agent_endpoint", tag = "webhooks",
+    params(("agent_id" = String, Path, description = "The agent")),
+    responses((status = 200, description = "The webhook, with its secret", body = SubscriptionBody)))]
+#[get("/agents/{agent_id}/endpoint")]
+async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = endpoints::of_agent(&doors.ctx, &asker.caller, &path).await?;
+    ok(&SubscriptionBody::new(found, &doors, asker.dialect))
+}

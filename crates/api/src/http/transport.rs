@@ -1,0 +1,25 @@
+//! Which connections stand in for a signature (AEE §11.3): plain HTTP from another machine does not. What counts as private
+//! is `entente_domain::envelopes::transport`.
+
+use actix_web::HttpRequest;
+use entente_domain::envelopes::transport::is_private;
+use entente_domain::refusal::{Code, Refusal};
+
+use super::Doors;
+
+/// Requires that nobody on the way can have read or changed a request that nobody signed.
+///
+/// # Errors
+/// `code`, which says what the request is refused for.
+pub fn require_private(request: &HttpRequest, doors: &Doors, code: Code) -> Result<(), Refusal> {
+    let peer = request.peer_addr().map(|peer| peer.ip());
+    if is_private(peer, doors.limits.tls_terminated) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        code,
+        "This came unsigned over plain HTTP from another machine, where anybody on the way could have changed it (AEE \
+         §11.3). Put a proxy that ends TLS in front and set ENTENTE_TLS_TERMINATED=true, sign it, or send it from the \
+         server's own machine.",
+    ))
+}

@@ -1,0 +1,222 @@
+//! The tool that asks a human (binding moment). The moment is in the answer three times: as text that stands alone, in
+//! `structuredContent`, and, put there by `endpoint.rs`, at the top of the result. A host that opens pages may be sent to the
+//! person's inbox (elicitation by URL); the answer is never taken from it.
+
+use std::fmt::Write as _;
+
+use entente_domain::canonical::{Digest, sha256};
+use entente_domain::clock::{plus_seconds, rfc3339};
+use entente_domain::ids::{IntentId, JobId, MomentId};
+use entente_domain::moments::text::{Shown as Around, text as as_text};
+use entente_domain::moments::{Moment, MomentAsk, MomentState};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::slips::Slip;
+use entente_kernel::Ctx;
+use entente_kernel::moments::{self, Emitted, Shown};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::moments::{STATES, hear, resolution, settled, told};
+use super::shapes::{Member, flag, free, gives, list, may, must, nullable, takes, text, whole, word};
+use super::{Answer, Call, Hints, Page, Said, Tool, WAIT_SECONDS, within};
+use crate::http::body::{id, one};
+use crate::http::error::Problem;
+
+/// Seconds for which a host may take its person to the inbox and come back.
+const PAGE_SECONDS: u32 = 3_600;
+
+/// The tool of this file.
+pub(super) fn tool() -> Tool {
+    Tool {
+        name: "ask_principal",
+        title: "Ask a human for a decision",
+        about: "Asks one human for a decision that is theirs: state what you found, recommend one option, and say why for each. Do \
+                not ask when you cannot recommend anything (use post_deliberation), when you may decide yourself, or for what you \
+                can find out. The human answers on a page of their own; never answer for them. An expired question is not approved.",
+        takes: takes(ask_members()),
+        gives: gives(vec![
+            must("moment_id", text("The question, `bm_…`.")),
+            must("state", word("Where it stands.", &STATES)),
+            must("digest", nullable(text("SHA-256 over the canonical slots."))),
+            must("expires_at", nullable(text("When it lapses."))),
+            must("inbox_url", text("Where the human answers.")),
+            must(
+                "lints",
+                list(free("What is badly put."), "Remarks: withdraw it and ask better, or leave it."),
+            ),
+            must("warnings", list(free("What to know of."), "Warnings.")),
+            must("binding_moment", nullable(free("The eight slots."))),
+            must("resolution", nullable(resolution())),
+        ]),
+        hints: Hints { emits_moments: true, ..Hints::adds() },
+        run: |call| Box::pin(ask_principal(call)),
+    }
+}
+
+fn ask_members() -> Vec<Member> {
+    let option = takes(vec![must("label", text("What is done.")), must("reasoning", text("Why one would."))]);
+    let hatches = takes(vec![
+        must("free_text", flag("Whether they may answer in their own words.")),
+        must("dialogue", flag("Whether they may refuse the question.")),
+    ]);
+    let question = takes(vec![
+        must("stem", text("The question, which does not lead.")),
+        must("options", list(option, "2 to 4 options.")),
+        must("recommended_idx", whole("The one that you recommend, from 0.", 0, 3)),
+        may("hatches", hatches),
+    ]);
+    let meta = takes(vec![
+        may("decision_class", text("What kind of decision it is.")),
+        may("calibration_note", text("How sure you are, where that is unusual.")),
+    ]);
+    vec![
+        must("principal", text("Who is asked: one human, such as `human.ada`.")),
+        must("synopsis", text("Your position in one sentence that commits.")),
+        must("findings", list(text("A fact."), "What it rests on, 3 to 6.")),
+        must("recommendations", list(text("An action."), "What you would do, 2 to 4.")),
+        must("offer", text("What more you can tell if asked.")),
+        must("question", question),
+        may("meta", meta),
+        may("hatch_justification", text("Why a hatch is closed; needed when one is.")),
+        may("supersedes", text("The refused question whose place this takes.")),
+        may("objection_response", text("How you met the objection to that one.")),
+        may("expires_in_s", whole("Seconds that it stands; a day when nothing is said.", 60, 2_592_000)),
+        may("job_id", text("The job that waits for the answer.")),
+        may("intent_id", text("The intent that it is about.")),
+        may("wait_s", whole("Seconds to wait for the answer.", 0, i64::from(WAIT_SECONDS))),
+        may("idempotency_key", text("A retry with the same key is asked once.")),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskArgs {
+    principal: String,
+    synopsis: Option<Value>,
+    findings: Option<Value>,
+    recommendations: Option<Value>,
+    offer: Option<Value>,
+    question: Option<Value>,
+    meta: Option<Value>,
+    hatch_justification: Option<String>,
+    supersedes: Option<String>,
+    objection_response: Option<String>,
+    expires_in_s: Option<u32>,
+    job_id: Option<String>,
+    intent_id: Option<String>,
+    wait_s: Option<u32>,
+    idempotency_key: Option<String>,
+}
+
+impl AskArgs {
+    /// The slots, as the law judges them: what is missing is missing.
+    fn slots(&mut self) -> Value {
+        let slots = [
+            ("synopsis", self.synopsis.take()),
+            ("findings", self.findings.take()),
+            ("recommendations", self.recommendations.take()),
+            ("offer", self.offer.take()),
+            ("question", self.question.take()),
+            ("meta", self.meta.take()),
+        ];
+        let given = slots.into_iter().filter_map(|(name, slot)| Some((name.to_owned(), slot?)));
+        Value::Object(given.collect::<Map<String, Value>>())
+    }
+}
+
+async fn ask_principal(call: Call) -> Said {
+    let mut said: AskArgs = call.read()?;
+    let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    // Who cannot wait is told so before anybody is asked: the model would ask again.
+    let place = call.waits_for(patience)?;
+    if let Some(sealed) = &call.brought_back {
+        // Its person has been to the page. Whether there was an answer is in our own books.
+        let about = opened(&call, sealed)?;
+        let found = hear(&call, about, None, patience, place).await?;
+        return asked(&call, &found, &[]);
+    }
+    let once = call.once_besides(said.idempotency_key.as_deref(), "ask_principal", "wait_s")?;
+    let slots = said.slots();
+    let caller = call.caller.acting_as(call.speaker()?);
+    let ask = MomentAsk {
+        principal_id: said.principal,
+        hatch_justification: said.hatch_justification,
+        supersedes: one("supersedes", said.supersedes)?,
+        objection_response: said.objection_response,
+        expires_in: said.expires_in_s,
+        job_id: one::<JobId>("job_id", said.job_id)?,
+        intent_id: one::<IntentId>("intent_id", said.intent_id)?,
+        ..MomentAsk::default()
+    };
+    let Emitted { shown, warnings, .. } =
+        moments::emit(call.ctx(), &caller, &slots, ask, once.as_ref()).await?;
+    let warnings: Vec<Value> =
+        warnings.iter().map(|one| json!({ "code": one.code, "note": one.note })).collect();
+    let open = shown.moment.state == MomentState::Open && patience > 0;
+    if open && call.opens_pages {
+        return Ok(Answer { page: page(&call, &shown.moment), ..asked(&call, &shown, &warnings)? });
+    }
+    let found = if open { hear(&call, shown.moment.id, None, patience, place).await? } else { shown };
+    asked(&call, &found, &warnings)
+}
+
+fn inbox(call: &Call, id: MomentId) -> String {
+    format!("{}/inbox/{id}", call.base)
+}
+
+/// What is answered to a question: all of it as text, for hosts that show nothing else.
+fn asked(call: &Call, found: &Shown, warnings: &[Value]) -> Said {
+    let moment = &found.moment;
+    let url = inbox(call, moment.id);
+    let mut body = json!({
+        "moment_id": moment.id, "state": moment.state, "digest": moment.digest,
+        "expires_at": moment.expires_at.map(rfc3339), "inbox_url": url, "lints": found.lints,
+        "warnings": warnings, "binding_moment": moment.brief, "resolution": settled(moment),
+    });
+    let Some(brief) = moment.brief.as_ref().filter(|_| moment.state == MomentState::Open) else {
+        // It is no question any more, and must not look like one.
+        body["binding_moment"] = Value::Null;
+        return Answer::new(told(moment), &body);
+    };
+    let around = Around {
+        id: Some(moment.id),
+        agent_id: None,
+        expires_at: moment.expires_at,
+        now: call.ctx().now(),
+        objection_response: moment.objection_response.as_deref(),
+        inbox_url: Some(&url),
+    };
+    let mut text = as_text(brief, &around);
+    for lint in &found.lints {
+        let _never_fails = writeln!(text, "Remark ({}) at {}: {}", lint.code, lint.at, lint.note);
+    }
+    for warning in warnings {
+        let _never_fails = writeln!(text, "Warning: {}", warning["note"].as_str().unwrap_or_default());
+    }
+    Ok(Answer { text, body, page: None })
+}
+
+/// The page to which a host takes its person, and what it brings back.
+fn page(call: &Call, moment: &Moment) -> Option<Page> {
+    let until = plus_seconds(call.ctx().now(), PAGE_SECONDS);
+    let slip = Slip { whose: call.caller.agent.clone(), about: moment.id.to_string(), until };
+    let synopsis = moment.brief.as_ref().map_or("", |brief| brief.synopsis.as_str());
+    let message = format!("{} is asked to decide: {synopsis}", moment.principal_id);
+    Some(Page { url: inbox(call, moment.id), message, brought_back: slip.seal(&secret(call.ctx()))? })
+}
+
+/// The question that a host comes back from.
+fn opened(call: &Call, sealed: &str) -> Result<MomentId, Problem> {
+    let slip = Slip::open(sealed, &secret(call.ctx()), &call.caller.agent, call.ctx().now());
+    let Some(slip) = slip else {
+        let message =
+            "`requestState` is none that this server gave you, or is too old. Use check_decision instead.";
+        return Err(Refusal::new(Code::InvalidRequest, message).into());
+    };
+    id("moment", &slip.about)
+}
+
+/// What is brought back is sealed with: of the servers' own key, so that every server opens it, and nothing is kept.
+fn secret(ctx: &Ctx) -> Digest {
+    sha256(ctx.server_keys.signer.sign("entente: request states of MCP").to_bytes())
+}

@@ -1,0 +1,116 @@
+//! Tools of channels: which there are on an intent, and opening one. What is said there is `messages.rs`.
+
+use entente_domain::channels::{ChannelAsk, ChannelStatus, MemberPolicy};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::PAGE;
+use entente_kernel::channels;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::shapes::{free, gives, list, may, must, takes, text, whole, word};
+use super::{Answer, Call, Hints, Said, Tool, within};
+use crate::http::body::id;
+use crate::http::channels::ChannelBody;
+
+/// Channels of a page when nothing is said.
+const STEP: u32 = 100;
+
+/// The tools of this file.
+pub fn tools() -> [Tool; 2] {
+    [
+        Tool {
+            name: "list_channels",
+            title: "List an intent's channels",
+            about: "The channels on an intent, the open ones first. Messages of a channel: read_messages.",
+            takes: takes(vec![
+                must("intent_id", text("The intent, `intent_…`.")),
+                may("status", word("Only in this status.", &["open", "closed"])),
+                may("limit", whole("At most this many; 100 when nothing is said.", 1, i64::from(PAGE))),
+            ]),
+            gives: gives(vec![must("channels", list(channel(), "The channels."))]),
+            hints: Hints::reads(),
+            run: |call| Box::pin(list_channels(call)),
+        },
+        Tool {
+            name: "open_channel",
+            title: "Open a channel",
+            about: "Opens a channel on an intent, where agents talk. A name is unique among the intent's open channels.",
+            takes: takes(vec![
+                must("intent_id", text("The intent, `intent_…`.")),
+                must("name", text("The channel's name.")),
+                may("members", list(text("An agent's id."), "Who is to be listed.")),
+                may(
+                    "member_policy",
+                    word(
+                        "`explicit`: only those listed get in. `intent`: all on the intent, which is usual.",
+                        &["intent", "explicit"],
+                    ),
+                ),
+                may("task_id", text("The task that the channel is for.")),
+                may("options", free("`audit`, `ttl_seconds`, `max_messages`.")),
+            ]),
+            gives: channel(),
+            hints: Hints::adds(),
+            run: |call| Box::pin(open_channel(call)),
+        },
+    ]
+}
+
+fn channel() -> Value {
+    gives(vec![
+        must("id", text("The channel, `chan_…`.")),
+        must("intent_id", text("Its intent.")),
+        must("name", text("Its name.")),
+        must("members", list(text("An agent."), "Who is listed.")),
+        must("member_policy", text("Whether the list is a wall.")),
+        must("status", text("`open` or `closed`.")),
+        must("message_count", json!({ "type": "integer" })),
+    ])
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListArgs {
+    intent_id: String,
+    status: Option<ChannelStatus>,
+    limit: Option<u32>,
+}
+
+async fn list_channels(call: Call) -> Said {
+    let said: ListArgs = call.read()?;
+    let limit = within("limit", said.limit, STEP, 1, PAGE)?;
+    let filter = channels::Filter { status: said.status, limit, offset: 0 };
+    let found = channels::list(call.ctx(), &call.caller, id("intent", &said.intent_id)?, &filter).await?;
+    let strict = call.ctx().settings.strict;
+    let bodies: Vec<ChannelBody> =
+        found.into_iter().map(|channel| ChannelBody::new(channel, strict, Dialect::Standard)).collect();
+    let count = bodies.len();
+    Answer::new(format!("{count} channel(s) on {}.", said.intent_id), &json!({ "channels": bodies }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OpenArgs {
+    intent_id: String,
+    name: String,
+    #[serde(default)]
+    members: Vec<String>,
+    member_policy: Option<MemberPolicy>,
+    task_id: Option<String>,
+    options: Option<Map<String, Value>>,
+}
+
+async fn open_channel(call: Call) -> Said {
+    let said: OpenArgs = call.read()?;
+    let ask = ChannelAsk {
+        name: said.name,
+        members: said.members,
+        member_policy: said.member_policy,
+        task_id: said.task_id,
+        options: said.options,
+    };
+    let intent_id = id("intent", &said.intent_id)?;
+    let channel = channels::create(call.ctx(), &call.caller, intent_id, ask, None).await?;
+    let summary = format!("Opened the channel `{}`: {}.", channel.name, channel.id);
+    Answer::new(summary, &ChannelBody::new(channel, call.ctx().settings.strict, Dialect::Standard))
+}

@@ -1,0 +1,377 @@
+//! The tool that waits: one long poll over messages for the agent, its assignments, its jobs, its mail and decisions, with one
+//! cursor. So an agent never has to ask again and again, and never misses what came while it was thinking: the cursor holds
+//! the place up to which each kind was handed out, and what is after it stays in the database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use entente_domain::jobs::JobStatus;
+use entente_domain::keys::{Dialect, Scope};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::Ctx;
+use entente_kernel::feed::{Frame, Listener, Mark, Record, Touch};
+use entente_kernel::jobs::{self, Spot};
+use entente_kernel::mailboxes::{self, Letter};
+use entente_kernel::moments as decisions;
+use entente_kernel::streams::{End, Stream, Subject};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::shapes::{gives, list, may, must, takes, text, whole, word};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, mail, moments, within};
+use crate::http::error::Problem;
+use crate::http::frames::{read, show};
+use crate::http::job_events;
+use crate::http::mailboxes::ItemBody;
+use crate::http::messages::MessageBody;
+
+/// Events of one answer when nothing is said, and at the most.
+const STEP: usize = 50;
+const STEP_MOST: u32 = 200;
+
+/// How long the agent's stream is given to bring what is there, when something else came already.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// How often jobs are looked at although no bell was rung: for those that were submitted while this waited.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Jobs under way whose bells are listened to.
+const BELLS: u32 = 200;
+
+/// The tool of this file.
+pub fn tools() -> [Tool; 1] {
+    [Tool {
+        name: "wait_for_events",
+        title: "Wait for what concerns you",
+        about: "Waits until something happens that concerns you: a message, an assignment, news of a job, mail, a decision. Call it \
+                instead of polling, each time with `next` of the last answer as `after`: nothing is missed in between. Without \
+                `after` it begins now, with the mail that you have not taken out. An empty list means that the time was up.",
+        takes: takes(vec![
+            may("after", text("`next` of the last answer.")),
+            may("kinds", list(word("A kind.", &KINDS), "Only these kinds.")),
+            may("timeout_s", whole("Seconds to wait; 25 when nothing is said.", 0, i64::from(WAIT_SECONDS))),
+            may("limit", whole("At most this many; 50 when nothing is said.", 1, i64::from(STEP_MOST))),
+        ]),
+        gives: gives(vec![
+            must(
+                "events",
+                list(
+                    gives(vec![must(
+                        "kind",
+                        word("What it is.", &["message", "assignment", "job", "mail", "decision"]),
+                    )]),
+                    "What happened.",
+                ),
+            ),
+            must("next", text("`after` of the next call.")),
+        ]),
+        // It answers pings among the mail: so it does not only read.
+        hints: Hints::marks(),
+        run: |call| Box::pin(wait_for_events(call)),
+    }]
+}
+
+/// The kinds of what can be waited for.
+const KINDS: [&str; 5] = ["messages", "assignments", "jobs", "mail", "decisions"];
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Messages,
+    Assignments,
+    Jobs,
+    Mail,
+    Decisions,
+}
+
+impl Kind {
+    fn scope(self) -> Scope {
+        match self {
+            Self::Messages | Self::Assignments => Scope::ChannelsRead,
+            Self::Jobs => Scope::JobsRead,
+            Self::Mail => Scope::MailRead,
+            Self::Decisions => Scope::MomentsRead,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    after: Option<String>,
+    kinds: Option<Vec<Kind>>,
+    timeout_s: Option<u32>,
+    limit: Option<u32>,
+}
+
+async fn wait_for_events(call: Call) -> Said {
+    let said: Args = call.read()?;
+    let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, WAIT_SECONDS)?;
+    let limit = within("limit", said.limit, 50, 1, STEP_MOST)?;
+    let after =
+        said.after.as_deref().map(|text| Cursor::parse(text).ok_or_else(|| unreadable(text))).transpose()?;
+    let kinds = if let Some(kinds) = said.kinds {
+        kinds.iter().try_for_each(|kind| call.caller.require(kind.scope()))?;
+        kinds
+    } else {
+        let all = [Kind::Messages, Kind::Assignments, Kind::Jobs, Kind::Mail, Kind::Decisions];
+        all.into_iter().filter(|kind| call.caller.has(kind.scope())).collect()
+    };
+    let _place = call.waits()?;
+    let mut watch = Watch::open(&call, kinds, after.unwrap_or_default()).await?;
+    let time = Duration::from_secs(u64::from(patience));
+    let events = watch.wait(&call, time, usize::try_from(limit).unwrap_or(STEP)).await?;
+    let next = watch.leave().show();
+    let summary = match events.len() {
+        0 => "Nothing happened. Call again with this `next`, or go on with something else.".to_owned(),
+        count => format!("{count} event(s)."),
+    };
+    Answer::new(summary, &json!({ "events": events, "next": next }))
+}
+
+fn unreadable(text: &str) -> Refusal {
+    let message =
+        format!("`{text}` is no cursor of this tool. Send `next` of the last answer, or none to begin now.");
+    Refusal::field(Code::InvalidRequest, "after", "value", message)
+}
+
+/// Up to where each kind was handed out; `None` for what was never looked at.
+#[derive(Debug, Clone, Default)]
+struct Cursor {
+    stream: Option<Mark>,
+    jobs: Option<Spot>,
+    mail: Option<i64>,
+    decisions: Option<i64>,
+}
+
+impl Cursor {
+    fn show(&self) -> String {
+        let part = |name: &str, value: Option<String>| value.map(|value| format!("{name}={value}"));
+        let parts = [
+            part("s", self.stream.map(show)),
+            part("j", self.jobs.map(job_events::show)),
+            part("b", self.mail.map(|seq| seq.to_string())),
+            part("d", self.decisions.map(|seq| seq.to_string())),
+        ];
+        format!("ev_{}", URL_SAFE_NO_PAD.encode(parts.into_iter().flatten().collect::<Vec<_>>().join(";")))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim().strip_prefix("ev_")?).ok()?;
+        let mut cursor = Self::default();
+        for part in String::from_utf8(bytes).ok()?.split(';').filter(|part| !part.is_empty()) {
+            match part.split_once('=')? {
+                ("s", value) => cursor.stream = Some(read(value)?),
+                ("j", value) => cursor.jobs = Some(job_events::read(value)?),
+                ("b", value) => cursor.mail = Some(value.parse().ok()?),
+                ("d", value) => cursor.decisions = Some(value.parse().ok()?),
+                _ => return None,
+            }
+        }
+        Some(cursor)
+    }
+}
+
+/// One who waits.
+struct Watch {
+    kinds: Vec<Kind>,
+    cursor: Cursor,
+    stream: Option<Stream>,
+    listener: Listener,
+}
+
+impl Watch {
+    async fn open(call: &Call, kinds: Vec<Kind>, mut cursor: Cursor) -> Result<Self, Problem> {
+        let (ctx, caller) = (call.ctx(), &call.caller);
+        let wants = |kind: Kind| kinds.contains(&kind);
+        // First the ears, then the looks: what comes in between is heard.
+        let mut listener = ctx.feed.bells().listener();
+        if wants(Kind::Mail) {
+            listener.add(Touch::Mailbox(caller.agent.clone()));
+        }
+        if wants(Kind::Decisions) {
+            listener.add(Touch::Inbox(caller.agent.clone()));
+            if cursor.decisions.is_none() {
+                cursor.decisions = Some(decisions::last_change(ctx).await?);
+            }
+        }
+        if wants(Kind::Jobs) {
+            let statuses = vec![JobStatus::Pending, JobStatus::Running];
+            let filter = jobs::Filter { statuses, limit: BELLS, ..jobs::Filter::default() };
+            for job in jobs::list(ctx, caller, &filter).await?.0 {
+                listener.add(Touch::Job(job.id));
+            }
+            if cursor.jobs.is_none() {
+                cursor.jobs = Some(jobs::start_of_everything(ctx).await?);
+            }
+        }
+        let stream = if wants(Kind::Messages) || wants(Kind::Assignments) {
+            Some(Stream::open(ctx, caller.clone(), Subject::Agent, cursor.stream).await?)
+        } else {
+            None
+        };
+        Ok(Self { kinds, cursor, stream, listener })
+    }
+
+    /// Waits until there is something, or the time is up, or the server stops.
+    async fn wait(&mut self, call: &Call, patience: Duration, limit: usize) -> Result<Vec<Value>, Problem> {
+        let until = Instant::now() + patience;
+        let ctx = call.ctx();
+        loop {
+            let mut found = self.look(call, limit).await?;
+            let left = until.saturating_duration_since(Instant::now()).min(LOOK).max(GLANCE);
+            let rest = if found.is_empty() { left } else { GLANCE };
+            if found.len() >= limit {
+                return Ok(found);
+            }
+            let stopping = tokio::select! {
+                biased;
+                () = call.doors.draining.cancelled() => true,
+                heard = next(&mut self.stream, ctx) => {
+                    self.hand_out(heard?, limit, &mut found);
+                    false
+                }
+                () = self.listener.rung(), if found.is_empty() => false,
+                () = sleep(rest) => false,
+            };
+            if !found.is_empty() || stopping || Instant::now() >= until {
+                return Ok(found);
+            }
+            call.caller.require_key(ctx.now())?;
+        }
+    }
+
+    /// What is there of jobs, mail and decisions.
+    async fn look(&mut self, call: &Call, limit: usize) -> Result<Vec<Value>, Problem> {
+        let mut found = Vec::new();
+        if self.kinds.contains(&Kind::Jobs) {
+            self.look_at_jobs(call, limit, &mut found).await?;
+        }
+        if self.kinds.contains(&Kind::Mail) && found.len() < limit {
+            let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
+            for letter in self.look_into_mailbox(call, room).await? {
+                self.cursor.mail = Some(letter.seq);
+                mail::pong(call, &call.caller.agent, &letter).await?;
+                let mut event = object(&ItemBody::new(letter, Dialect::Standard)?)?;
+                event["kind"] = json!("mail");
+                found.push(event);
+            }
+        }
+        if self.kinds.contains(&Kind::Decisions) && found.len() < limit {
+            let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
+            let after = self.cursor.decisions.unwrap_or_default();
+            for change in decisions::changes(call.ctx(), &call.caller, after, room).await? {
+                self.cursor.decisions = Some(change.changed_seq);
+                // That it has just asked, the agent knows.
+                if change.moment.version > 1 || change.role != decisions::Role::Agent {
+                    let mut event = moments::shown(&change);
+                    event["kind"] = json!("decision");
+                    found.push(event);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What lies in the mailbox behind the cursor and was not taken out meanwhile.
+    async fn look_into_mailbox(&mut self, call: &Call, room: u32) -> Result<Vec<Letter>, Problem> {
+        let (ctx, caller, entity) = (call.ctx(), &call.caller, &call.caller.agent);
+        if let Some(after) = self.cursor.mail {
+            return Ok(mailboxes::waiting(ctx, caller, entity, after, room).await?);
+        }
+        let (mailbox, letters) = mailboxes::read(ctx, caller, entity, None, room).await?;
+        self.cursor.mail = Some(mailbox.acked_seq);
+        Ok(letters)
+    }
+
+    async fn look_at_jobs(
+        &mut self,
+        call: &Call,
+        limit: usize,
+        found: &mut Vec<Value>,
+    ) -> Result<(), Problem> {
+        let Some(mut spot) = self.cursor.jobs else { return Ok(()) };
+        loop {
+            let (events, reached) = jobs::everything(call.ctx(), &call.caller, spot).await?;
+            for (place, event, job) in events {
+                if found.len() >= limit {
+                    return Ok(());
+                }
+                self.cursor.jobs = Some(place);
+                self.listener.add(Touch::Job(job.id));
+                found.push(json!({
+                    "kind": "job", "job_id": job.id, "agent": job.agent, "status": job.status,
+                    "type": event.type_, "seq": event.job_seq, "event": event.payload()?,
+                }));
+            }
+            self.cursor.jobs = Some(reached);
+            // Others' events may stand in between.
+            if reached == spot || found.len() >= limit {
+                return Ok(());
+            }
+            spot = reached;
+        }
+    }
+
+    /// Takes frames over, as many as there is room for. What is left is after the cursor, and comes again.
+    fn hand_out(&mut self, frames: Vec<Arc<Frame>>, limit: usize, found: &mut Vec<Value>) {
+        for frame in frames {
+            let Some(event) = self.event(&frame) else { continue };
+            if found.len() >= limit {
+                // It begins anew behind the last one that was handed out.
+                self.stream = None;
+                return;
+            }
+            self.cursor.stream = Some(frame.mark);
+            found.push(event);
+        }
+    }
+
+    /// A frame as an event, if it is of a kind that is waited for.
+    fn event(&self, frame: &Frame) -> Option<Value> {
+        match &frame.record {
+            Record::Message { message, .. } if self.kinds.contains(&Kind::Messages) => {
+                let body = object(&MessageBody::new(message, Dialect::Standard)).ok()?;
+                Some(json!({ "kind": "message", "channel_id": message.channel_id, "message": body }))
+            }
+            Record::Event { event, .. } if self.kinds.contains(&Kind::Assignments) => {
+                let kind = event.event_type.as_str();
+                let told = matches!(kind, "agent_assigned" | "agent_unassigned") || kind.starts_with("task.");
+                (told && !event.posted).then(|| {
+                    json!({
+                        "kind": "assignment", "type": kind, "intent_id": event.intent_id,
+                        "actor": event.actor, "payload": event.payload,
+                    })
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The cursor that goes on from here.
+    fn leave(mut self) -> Cursor {
+        if let Some(stream) = self.stream.take() {
+            self.cursor.stream = Some(stream.leave());
+        }
+        self.cursor
+    }
+}
+
+/// The next frames of a stream; never, without one.
+async fn next(stream: &mut Option<Stream>, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, Problem> {
+    let Some(stream) = stream else { return std::future::pending().await };
+    match stream.next(ctx).await {
+        Ok(frames) => Ok(frames),
+        Err(End::Failed(failure)) => Err(failure.into()),
+        Err(ended @ (End::AccessEnded | End::Gone)) => {
+            Err(Refusal::new(Code::Unauthenticated, format!("The key no longer opens this: {ended}.")).into())
+        }
+    }
+}
+
+fn object(body: &impl serde::Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(body).map_err(|e| Problem::internal(&e.to_string()))
+}

@@ -1,0 +1,257 @@
+//! Tools of jobs for those who submit them (ARCP §7). Those of whoever runs one are `work.rs`.
+//!
+//! Credentials that were provisioned for a job are not told here: what a tool answers stands in a model's context. REST and
+//! ARCP's sessions hand them out.
+
+use std::collections::BTreeMap;
+
+use entente_domain::clock::rfc3339;
+use entente_domain::ids::SessionId;
+use entente_domain::jobs::JobStatus;
+use entente_domain::jobs::ask::{Constraints, Submit};
+use entente_domain::jobs::wire::Listed;
+use entente_domain::keys::Scope;
+use entente_domain::limits::PAGE;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::versions::AgentRef;
+use entente_kernel::jobs::{self, Canceller, Filter, Origin};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::shapes::{any, free, gives, list, may, must, nullable, takes, text, whole, word};
+use super::{Answer, Call, Hints, Said, Tool, within};
+use crate::http::jobs::{JobBody, job_id};
+
+/// Jobs of a page when nothing is said.
+const STEP: u32 = 50;
+
+/// The words for where a job stands.
+const STATUSES: [&str; 6] = ["pending", "running", "success", "error", "cancelled", "timed_out"];
+
+/// The tools of this file.
+pub fn tools() -> [Tool; 4] {
+    [submit_tool(), get_tool(), list_tool(), cancel_tool()]
+}
+
+fn submit_tool() -> Tool {
+    Tool {
+        name: "submit_job",
+        title: "Submit a job",
+        about: "Gives work to an agent that runs jobs. It is accepted at once and runs in the background: wait_for_events tells of \
+                its progress and end, get_job has its result. Always send an idempotency_key: a retry is then the same job.",
+        takes: takes(vec![
+            must("agent", text("Which agent: a name, or `name@version`.")),
+            may("input", any("What it is to work on: any JSON.")),
+            may(
+                "lease_request",
+                free(
+                    "What the job may touch and spend: lists of patterns by namespace, such as {\"cost.budget\": [\"USD:1.00\"]}.",
+                ),
+            ),
+            may("constraints", lease_constraints()),
+            may("max_runtime_s", whole("Seconds after which the job is timed out.", 1, 2_592_000)),
+            may("intent_id", text("The intent that it works for.")),
+            may("idempotency_key", text("The same key with the same parameters is the same job.")),
+        ]),
+        gives: gives(vec![
+            must("job_id", text("The job, `job_…`.")),
+            must("agent", text("The agent, with its version.")),
+            must("accepted_at", text("When.")),
+            must("repeated", json!({ "type": "boolean" })),
+            may("session_id", text("What cancel_job needs.")),
+        ]),
+        hints: Hints { idempotent: true, ..Hints::adds() },
+        run: |call| Box::pin(submit_job(call)),
+    }
+}
+
+fn get_tool() -> Tool {
+    Tool {
+        name: "get_job",
+        title: "Get a job",
+        about: "Where a job stands, what it has left of its budget, and its result when it is over.",
+        takes: takes(vec![must("job_id", text("The job, `job_…`."))]),
+        gives: gives(vec![
+            must("job_id", text("The job.")),
+            must("agent", text("The agent.")),
+            must("status", word("Where it stands.", &STATUSES)),
+            must("last_event_seq", json!({ "type": "integer" })),
+            may("terminal", free("How it ended: `result`, or `code` and `message`.")),
+        ]),
+        hints: Hints::reads(),
+        run: |call| Box::pin(get_job(call)),
+    }
+}
+
+fn list_tool() -> Tool {
+    Tool {
+        name: "list_jobs",
+        title: "List jobs",
+        about: "The jobs that you submitted, the latest first.",
+        takes: takes(vec![
+            may("status", list(word("Where it stands.", &STATUSES), "Only in one of these.")),
+            may("agent", text("Only of this agent: `name`, or `name@version`.")),
+            may("limit", whole("At most this many; 50 when nothing is said.", 1, i64::from(PAGE))),
+            may("cursor", text("`next_cursor` of the last answer.")),
+        ]),
+        gives: gives(vec![
+            must(
+                "jobs",
+                list(
+                    gives(vec![must("job_id", text("The job.")), must("status", text("Where it stands."))]),
+                    "The jobs.",
+                ),
+            ),
+            must("next_cursor", nullable(text("Where to go on; null at the end."))),
+        ]),
+        hints: Hints::reads(),
+        run: |call| Box::pin(list_jobs(call)),
+    }
+}
+
+fn cancel_tool() -> Tool {
+    Tool {
+        name: "cancel_job",
+        title: "Cancel a job",
+        about: "Ends a job that you submitted. One that runs is asked to stop, and ended after a while whatever its worker does.",
+        takes: takes(vec![
+            must("job_id", text("The job, `job_…`.")),
+            may("session_id", text("What submit_job answered; only an admin needs none.")),
+            may("reason", text("Why.")),
+        ]),
+        gives: gives(vec![
+            must("job_id", text("The job.")),
+            must("status", text("Where it stands: `running` until its worker has stopped.")),
+        ]),
+        hints: Hints::ends(),
+        run: |call| Box::pin(cancel_job(call)),
+    }
+}
+
+fn lease_constraints() -> Value {
+    let mut schema = takes(vec![may("expires_at", text("When the lease ends: RFC 3339, UTC with `Z`."))]);
+    schema["description"] = json!("Until when the job may touch anything.");
+    schema
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubmitArgs {
+    agent: String,
+    #[serde(default)]
+    input: Option<Box<RawValue>>,
+    lease_request: Option<BTreeMap<String, Vec<String>>>,
+    constraints: Option<ConstraintsArgs>,
+    max_runtime_s: Option<i64>,
+    intent_id: Option<String>,
+    idempotency_key: Option<String>,
+}
+
+/// The wire's own is open, as ARCP wants it; what is misspelt here would leave the lease without an end.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConstraintsArgs {
+    expires_at: Option<String>,
+}
+
+async fn submit_job(call: Call) -> Said {
+    let said: SubmitArgs = call.read()?;
+    let ask = Submit {
+        agent: said.agent,
+        input: said.input,
+        lease_request: said.lease_request,
+        lease_constraints: said.constraints.map(|said| Constraints { expires_at: said.expires_at }),
+        idempotency_key: said.idempotency_key,
+        max_runtime_sec: said.max_runtime_s,
+        parent_job_id: None,
+        delegate_id: None,
+        intent_id: said.intent_id,
+    };
+    let submitted = call.doors.works.submit(&call.caller, ask, Origin::Rest).await?;
+    let job = &submitted.job;
+    // What was accepted over a socket is cancelled there.
+    let session = (!job.counted).then_some(job.session_id);
+    let body = json!({
+        "job_id": job.id, "agent": job.agent, "accepted_at": rfc3339(job.created_at), "session_id": session,
+        "repeated": submitted.repeated, "lease": job.lease, "trace_id": job.trace_id,
+        "intent_id": job.intent_id.map(|id| id.to_string()),
+    });
+    let before = if submitted.repeated { "was accepted before" } else { "is accepted" };
+    Answer::new(format!("{} {before} by {}.", job.id, job.agent), &without_nulls(body))
+}
+
+/// Leaves members out that say nothing.
+fn without_nulls(mut body: Value) -> Value {
+    if let Some(members) = body.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    body
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GetArgs {
+    job_id: String,
+}
+
+async fn get_job(call: Call) -> Said {
+    let said: GetArgs = call.read()?;
+    let found = jobs::describe(call.ctx(), &call.caller, job_id(&said.job_id)?).await?;
+    let summary = match &found.terminal {
+        None => format!("{} of {} is {}.", found.job.id, found.job.agent, found.job.status.as_str()),
+        Some(_) => format!("{} of {} is over: {}.", found.job.id, found.job.agent, found.job.status.as_str()),
+    };
+    Answer::new(summary, &JobBody::new(&found)?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListArgs {
+    #[serde(default)]
+    status: Vec<JobStatus>,
+    agent: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+async fn list_jobs(call: Call) -> Said {
+    let said: ListArgs = call.read()?;
+    let agent = said.agent.map(|text| {
+        let message = format!("`{text}` is no agent: use `name` or `name@version`.");
+        AgentRef::parse(&text)
+            .ok_or_else(|| Refusal::field(Code::InvalidRequest, "agent", "pattern", message))
+    });
+    let filter = Filter {
+        statuses: said.status,
+        agent: agent.transpose()?,
+        limit: within("limit", said.limit, STEP, 1, PAGE)?,
+        cursor: said.cursor,
+        ..Filter::default()
+    };
+    let (found, next) = jobs::list(call.ctx(), &call.caller, &filter).await?;
+    let jobs: Vec<Listed> = found.iter().map(Listed::new).collect();
+    Answer::new(format!("{} job(s).", jobs.len()), &json!({ "jobs": jobs, "next_cursor": next }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelArgs {
+    job_id: String,
+    session_id: Option<String>,
+    reason: Option<String>,
+}
+
+async fn cancel_job(call: Call) -> Said {
+    let said: CancelArgs = call.read()?;
+    let id = job_id(&said.job_id)?;
+    let by = match said.session_id.as_deref().map(str::parse::<SessionId>) {
+        Some(Ok(session)) => Canceller::Session(session),
+        None if call.caller.has(Scope::Admin) => Canceller::Operator,
+        // One that it cannot be: whether the job is there is said by what follows.
+        None | Some(Err(_)) => Canceller::Session(uuid::Uuid::nil().into()),
+    };
+    let job = jobs::cancel(call.ctx(), &call.caller, id, by, said.reason).await?;
+    let summary = format!("{id} is to stop; it is {}.", job.status.as_str());
+    Answer::new(summary, &json!({ "job_id": id, "status": job.status }))
+}

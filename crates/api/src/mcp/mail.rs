@@ -1,0 +1,185 @@
+//! Tools of envelopes (AEE): handing one in, and reading one's mailbox.
+//!
+//! An envelope goes on as MCP's parser hands it over: its numbers and the order of its members are JSON's, not the sender's
+//! bytes. Signatures are over the canonical form, and stay good.
+
+use std::time::Duration;
+
+use entente_domain::canonical::{hex, sha256};
+use entente_domain::envelopes::letters::Letter as Draft;
+use entente_domain::envelopes::{EnvelopeType, Priority};
+use entente_domain::keys::Dialect;
+use entente_domain::limits::PAGE;
+use entente_kernel::envelopes;
+use entente_kernel::mailboxes::{self, Ack, Letter};
+use entente_kernel::{AppError, Outcome};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
+use crate::http::envelopes::AcceptedBody;
+use crate::http::mailboxes::ItemBody;
+use crate::http::presence::Presence;
+
+/// What asks whether somebody is there.
+const PING: &str = "aee.status.ping";
+
+/// Envelopes of a page when nothing is said.
+const STEP: u32 = 20;
+
+/// The tools of this file.
+pub fn tools() -> [Tool; 2] {
+    [
+        Tool {
+            name: "send_envelope",
+            title: "Send an envelope",
+            about: "Hands in an envelope of AEE, a signed letter to an entity or a bus. The same envelope again is refused as \
+                    `duplicate_id`, so that a retry is safe.",
+            takes: takes(vec![must(
+                "envelope",
+                free(
+                    "The envelope: v, id, ts, type, from, to, intent, corr, reply_to, trace, priority, requires, payload, sig.",
+                ),
+            )]),
+            gives: gives(vec![
+                must("id", text("The envelope's id.")),
+                must("received_at", text("When it was taken in.")),
+                may("reply", free("The server's answer, when it was asked itself.")),
+            ]),
+            hints: Hints { idempotent: true, ..Hints::adds() },
+            run: |call| Box::pin(send_envelope(call)),
+        },
+        Tool {
+            name: "read_mailbox",
+            title: "Read a mailbox",
+            about: "The envelopes in your mailbox, in the order in which they came: those that were not taken out, or those after a \
+                    number. A ping among them is answered for you.",
+            takes: takes(vec![
+                may("entity", text("Whose mailbox; your own when nothing is said.")),
+                may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),
+                may("limit", whole("At most this many; 20 when nothing is said.", 1, i64::from(PAGE))),
+                may("wait_s", whole("Seconds to wait when there is none.", 0, i64::from(WAIT_SECONDS))),
+                may("ack", flag("Take out what is answered with.")),
+            ]),
+            gives: gives(vec![
+                must("entity", text("Whose mailbox.")),
+                must("items", list(item(), "The envelopes.")),
+                must("next_after", json!({ "type": "integer" })),
+                must("acked_seq", json!({ "type": "integer" })),
+            ]),
+            hints: Hints::marks(),
+            run: |call| Box::pin(read_mailbox(call)),
+        },
+    ]
+}
+
+fn item() -> Value {
+    gives(vec![
+        must("seq", json!({ "type": "integer" })),
+        must("received_at", text("When it came.")),
+        must("envelope", free("The envelope.")),
+    ])
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendArgs {
+    envelope: Box<RawValue>,
+}
+
+async fn send_envelope(call: Call) -> Said {
+    let said: SendArgs = call.read()?;
+    let bytes = said.envelope.get().as_bytes();
+    call.require_private(bytes)?;
+    let accepted = envelopes::accept(call.ctx(), &call.caller, &call.doors.post, bytes).await?;
+    let answered = accepted.reply.is_some();
+    let body = AcceptedBody::new(accepted)?;
+    let what = if answered {
+        "The server answered it."
+    } else {
+        "It was taken in and lies in its recipient's mailbox."
+    };
+    Answer::new(what, &body)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadArgs {
+    entity: Option<String>,
+    after: Option<i64>,
+    limit: Option<u32>,
+    wait_s: Option<u32>,
+    #[serde(default)]
+    ack: bool,
+}
+
+async fn read_mailbox(call: Call) -> Said {
+    let said: ReadArgs = call.read()?;
+    let entity = said.entity.unwrap_or_else(|| call.caller.agent.clone());
+    let limit = within("limit", said.limit, STEP, 1, PAGE)?;
+    let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    let now = || mailboxes::read(call.ctx(), &call.caller, &entity, said.after, limit);
+    let (mailbox, letters) = if patience == 0 {
+        now().await?
+    } else {
+        let _place = call.waits()?;
+        let time = Duration::from_secs(u64::from(patience));
+        let waited = mailboxes::wait(call.ctx(), &call.caller, &entity, said.after, limit, time);
+        match call.unless_stopping(waited).await {
+            Some(found) => found?,
+            None => now().await?,
+        }
+    };
+    if said.ack && call.presence.is_gone().await {
+        // What is taken out is handed out once: not to nobody.
+        return Err(Presence::refusal());
+    }
+    for letter in &letters {
+        pong(&call, &entity, letter).await?;
+    }
+    let seqs: Vec<i64> = letters.iter().map(|letter| letter.seq).collect();
+    let items = letters
+        .into_iter()
+        .map(|letter| ItemBody::new(letter, Dialect::Standard))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut acked = mailbox.acked_seq;
+    if said.ack && !seqs.is_empty() {
+        acked = mailboxes::ack(call.ctx(), &call.caller, &entity, &Ack::These(seqs.clone())).await?.acked_seq;
+    }
+    let next = seqs.last().copied().unwrap_or(said.after.unwrap_or(mailbox.acked_seq));
+    let body = json!({ "entity": entity, "items": items, "next_after": next, "acked_seq": acked });
+    Answer::new(format!("{} envelope(s) in the mailbox of {entity}.", seqs.len()), &body)
+}
+
+/// Answers a ping for an agent that has only tools: it is there, for it reads (AEE §9.2). The answer's id is made of a digest of
+/// what it answers, whose own id may be as long as an id may be, so that reading again answers nothing twice; one that is
+/// refused is the gateway's to tell of, in time.
+pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
+    let asked = &letter.envelope;
+    if (asked.kind, asked.purpose.as_str(), asked.recipient.as_str()) != (EnvelopeType::Task, PING, entity) {
+        return Ok(());
+    }
+    let answer = Draft {
+        kind: EnvelopeType::Result,
+        sender: entity,
+        recipient: &asked.sender,
+        purpose: PING,
+        corr: &asked.corr,
+        reply_to: Some(&asked.id),
+        priority: Priority::Normal,
+        payload: json!({ "pong": true }),
+        trace: None,
+    };
+    let answered = async {
+        let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
+        let text = Value::Object(answer.members).to_string();
+        call.require_private(text.as_bytes())?;
+        envelopes::accept(call.ctx(), &call.caller, &call.doors.post, text.as_bytes()).await
+    };
+    match answered.await {
+        Ok(_) | Err(AppError::Refused(_)) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}

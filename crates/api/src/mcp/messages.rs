@@ -1,0 +1,370 @@
+//! Tools of messages (RFC-0021 §2, §3): saying something, asking an agent, answering, reading.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entente_domain::clock::plus_seconds;
+use entente_domain::cursors::Since;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{ChannelId, MessageId};
+use entente_domain::keys::{Dialect, Scope};
+use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES, PAGE, PAYLOAD_BYTES};
+use entente_domain::messages::{Draft, Message, MessageStatus, MessageType};
+use entente_domain::payload::Payload;
+use entente_kernel::messages::{self, Filter, Page};
+use entente_kernel::sends::Command;
+use entente_kernel::visits::home;
+use entente_kernel::{AppError, proofs};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::shapes::{flag, free, gives, list, may, must, nullable, takes, text, whole, word};
+use super::{ASK_SECONDS, Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
+use crate::http::body::id;
+use crate::http::error::Problem;
+use crate::http::messages::MessageBody;
+
+/// Messages of a page when nothing is said.
+const STEP: u32 = 50;
+/// Seconds for which a question can be answered when nothing is said.
+const OPEN_SECONDS: u32 = 3_600;
+
+/// The tools of this file.
+pub fn tools() -> [Tool; 4] {
+    [send_tool(), ask_tool(), reply_tool(), read_tool()]
+}
+
+fn send_tool() -> Tool {
+    Tool {
+        name: "send_message",
+        title: "Send a message",
+        about: "Says something on a channel that needs no answer. To ask for an answer use ask_agent.",
+        takes: takes(vec![
+            must("channel", text("The channel, `chan_…`.")),
+            must("payload", free("What it says: an object of up to 256 KiB.")),
+            may(
+                "type",
+                word("`notify` (usual) or `broadcast`, to all on the channel.", &["notify", "broadcast"]),
+            ),
+            may("to", text("Whom it is for: an agent, `role:…` or `*`.")),
+            may("metadata", free("Hints for routing and tracing.")),
+            may(
+                "expires_in_s",
+                whole("Seconds after which it is too late for it.", 1, i64::from(DURATION_SECONDS)),
+            ),
+            may("idempotency_key", text("A retry with the same key is done once.")),
+        ]),
+        gives: message(),
+        hints: Hints::adds(),
+        run: |call| Box::pin(send_message(call)),
+    }
+}
+
+fn ask_tool() -> Tool {
+    Tool {
+        name: "ask_agent",
+        title: "Ask an agent",
+        about: "Asks an agent on a channel and waits for its answer. When it does not come in time, `state` is `pending` and the \
+                question stays open: the answer comes through wait_for_events, as a message whose correlation_id is request_id.",
+        takes: takes(vec![
+            must("channel", text("The channel, `chan_…`.")),
+            must("to", text("Whom to ask: an agent, or `role:…`.")),
+            must("payload", free("The question: an object of up to 256 KiB.")),
+            may("metadata", free("Hints for routing and tracing.")),
+            may(
+                "timeout_s",
+                whole("Seconds to wait for the answer; 25 when nothing is said.", 0, i64::from(ASK_SECONDS)),
+            ),
+            may(
+                "expires_in_s",
+                whole(
+                    "Seconds for which the question can be answered; 3600 when nothing is said.",
+                    1,
+                    i64::from(DURATION_SECONDS),
+                ),
+            ),
+            may("idempotency_key", text("A retry with the same key is asked once.")),
+        ]),
+        gives: gives(vec![
+            must("state", word("What became of it.", &["answered", "pending"])),
+            must("request_id", text("The question, `msg_…`.")),
+            must("response", nullable(message())),
+        ]),
+        hints: Hints::adds(),
+        run: |call| Box::pin(ask_agent(call)),
+    }
+}
+
+fn reply_tool() -> Tool {
+    Tool {
+        name: "reply_message",
+        title: "Answer a message",
+        about: "Answers a request that another agent sent you.",
+        takes: takes(vec![
+            must("channel", text("The channel, `chan_…`.")),
+            must("message_id", text("The request, `msg_…`.")),
+            must("payload", free("The answer: an object of up to 256 KiB.")),
+            may("metadata", free("Hints for routing and tracing.")),
+            may("idempotency_key", text("A retry with the same key is done once.")),
+        ]),
+        gives: message(),
+        hints: Hints::adds(),
+        run: |call| Box::pin(reply_message(call)),
+    }
+}
+
+fn read_tool() -> Tool {
+    Tool {
+        name: "read_messages",
+        title: "Read a channel's messages",
+        about: "The messages of a channel after a cursor, oldest first; the newest when no cursor is given. To wait for messages of \
+                all channels at once use wait_for_events.",
+        takes: takes(vec![
+            must("channel", text("The channel, `chan_…`.")),
+            may("after", text("`next` of the last answer, a message's id, or a time.")),
+            may("limit", whole("At most this many; 50 when nothing is said.", 1, i64::from(PAGE))),
+            may("wait_s", whole("Seconds to wait when there is none.", 0, i64::from(WAIT_SECONDS))),
+            may("ack", flag("Mark those that are for you as read.")),
+        ]),
+        gives: gives(vec![
+            must("messages", list(message(), "The messages.")),
+            must("next", text("`after` of the next call.")),
+            must("marked_read", json!({ "type": "integer" })),
+        ]),
+        hints: Hints::marks(),
+        run: |call| Box::pin(read_messages(call)),
+    }
+}
+
+/// The form of a message.
+pub(super) fn message() -> Value {
+    gives(vec![
+        must("id", text("The message, `msg_…`.")),
+        must("channel_id", text("Its channel.")),
+        must("sender", text("Who sent it.")),
+        must("to", nullable(text("Whom it is for."))),
+        must("message_type", text("`request`, `response`, `notify` or `broadcast`.")),
+        must("correlation_id", nullable(text("The request that it answers."))),
+        must("payload", free("What it says.")),
+        must("status", text("`delivered`, `read` or `expired`.")),
+        must("created_at", text("When it was sent.")),
+    ])
+}
+
+fn payload(given: Box<RawValue>) -> Result<Payload, Problem> {
+    Ok(Payload::new("payload", given, PAYLOAD_BYTES)?)
+}
+
+fn metadata(given: Option<Box<RawValue>>) -> Result<Option<Payload>, Problem> {
+    let given = given.filter(|raw| raw.get() != "null");
+    Ok(given.map(|raw| Payload::new("metadata", raw, METADATA_BYTES)).transpose()?)
+}
+
+/// Hands a message in.
+async fn deliver(
+    call: &Call,
+    channel_id: ChannelId,
+    draft: Draft,
+    once: Option<Idempotency>,
+) -> Result<Arc<Message>, Problem> {
+    let (ctx, caller) = (call.ctx(), &call.caller);
+    caller.require(Scope::ChannelsWrite)?;
+    let intent_id = home(ctx, channel_id).await?;
+    let objection = proofs::objection(ctx, channel_id, &draft).await?;
+    let principal = caller.principal().to_owned();
+    let command = Command { channel_id, intent_id, draft, principal, once, objection, trace: caller.trace };
+    Ok(call.doors.sends.send(command).await?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendArgs {
+    channel: String,
+    payload: Box<RawValue>,
+    r#type: Option<Kind>,
+    to: Option<String>,
+    metadata: Option<Box<RawValue>>,
+    expires_in_s: Option<u32>,
+    idempotency_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Notify,
+    Broadcast,
+}
+
+async fn send_message(call: Call) -> Said {
+    let said: SendArgs = call.read()?;
+    let channel_id = id("channel", &said.channel)?;
+    let end = said.expires_in_s.map(|_| within("expires_in_s", said.expires_in_s, 1, 1, DURATION_SECONDS));
+    let once = call.once(said.idempotency_key.as_deref(), "send_message")?;
+    let draft = Draft {
+        sender: call.speaker()?,
+        to: said.to.filter(|to| !to.is_empty()),
+        message_type: match said.r#type {
+            Some(Kind::Broadcast) => MessageType::Broadcast,
+            Some(Kind::Notify) | None => MessageType::Notify,
+        },
+        correlation_id: None,
+        payload: payload(said.payload)?,
+        metadata: metadata(said.metadata)?,
+        expires_at: end.transpose()?.map(|seconds| plus_seconds(call.ctx().now(), seconds)),
+    };
+    let message = deliver(&call, channel_id, draft, once).await?;
+    let summary = format!("Sent {} on {}.", message.id, message.channel_id);
+    Answer::new(summary, &MessageBody::new(&message, Dialect::Standard))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskArgs {
+    channel: String,
+    to: String,
+    payload: Box<RawValue>,
+    metadata: Option<Box<RawValue>>,
+    timeout_s: Option<u32>,
+    expires_in_s: Option<u32>,
+    idempotency_key: Option<String>,
+}
+
+async fn ask_agent(call: Call) -> Said {
+    let said: AskArgs = call.read()?;
+    call.caller.require(Scope::ChannelsRead)?;
+    let channel_id = id("channel", &said.channel)?;
+    let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, ASK_SECONDS)?;
+    let open = within("expires_in_s", said.expires_in_s, OPEN_SECONDS, 1, DURATION_SECONDS)?;
+    let once = call.once_besides(said.idempotency_key.as_deref(), "ask_agent", "timeout_s")?;
+    let draft = Draft {
+        sender: call.speaker()?,
+        to: Some(said.to.clone()),
+        message_type: MessageType::Request,
+        correlation_id: None,
+        payload: payload(said.payload)?,
+        metadata: metadata(said.metadata)?,
+        expires_at: Some(plus_seconds(call.ctx().now(), open)),
+    };
+    let _place = call.waits()?;
+    let request = deliver(&call, channel_id, draft, once).await?;
+    let response = call.unless_stopping(answer(&call, &request, patience)).await.transpose()?.flatten();
+    let (state, summary) = match &response {
+        Some(response) => ("answered", format!("{} answered {}.", response.sender, request.id)),
+        None => (
+            "pending",
+            format!("No answer yet to {}. It stays open; go on, or call wait_for_events.", request.id),
+        ),
+    };
+    let response = response.as_ref().map(|response| MessageBody::new(response, Dialect::Standard));
+    Answer::new(summary, &json!({ "state": state, "request_id": request.id, "response": response }))
+}
+
+/// The answer to a request, if it comes in time.
+async fn answer(call: &Call, request: &Message, patience: u32) -> Result<Option<Message>, Problem> {
+    let until = Instant::now() + Duration::from_secs(u64::from(patience));
+    let mut filter =
+        Filter { since: Some(Since::Number(request.number)), to: Some(request.sender.clone()), limit: PAGE };
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let page = messages::wait(call.ctx(), &call.caller, request.channel_id, &filter, left).await?;
+        let Page { messages, next, .. } = page;
+        if messages.is_empty() {
+            return Ok(None);
+        }
+        if let Some(found) = messages.into_iter().find(|message| message.correlation_id == Some(request.id)) {
+            return Ok(Some(found));
+        }
+        filter.since = Some(Since::parse(&next)?);
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplyArgs {
+    channel: String,
+    message_id: String,
+    payload: Box<RawValue>,
+    metadata: Option<Box<RawValue>>,
+    idempotency_key: Option<String>,
+}
+
+async fn reply_message(call: Call) -> Said {
+    let said: ReplyArgs = call.read()?;
+    let channel_id = id("channel", &said.channel)?;
+    let original: MessageId = id("message", &said.message_id)?;
+    let once = call.once(said.idempotency_key.as_deref(), "reply_message")?;
+    let draft = Draft {
+        sender: call.speaker()?,
+        to: None,
+        message_type: MessageType::Response,
+        correlation_id: Some(original),
+        payload: payload(said.payload)?,
+        metadata: metadata(said.metadata)?,
+        expires_at: None,
+    };
+    let message = deliver(&call, channel_id, draft, once).await?;
+    let summary = format!("Answered {original} with {}.", message.id);
+    Answer::new(summary, &MessageBody::new(&message, Dialect::Standard))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadArgs {
+    channel: String,
+    after: Option<String>,
+    limit: Option<u32>,
+    wait_s: Option<u32>,
+    #[serde(default)]
+    ack: bool,
+}
+
+async fn read_messages(call: Call) -> Said {
+    let said: ReadArgs = call.read()?;
+    let channel_id = id("channel", &said.channel)?;
+    let filter = Filter {
+        since: said.after.as_deref().map(Since::parse).transpose()?,
+        to: None,
+        limit: within("limit", said.limit, STEP, 1, PAGE)?,
+    };
+    let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    let now = || messages::list(call.ctx(), &call.caller, channel_id, &filter);
+    let page = if patience == 0 {
+        now().await?
+    } else {
+        let _place = call.waits()?;
+        let time = Duration::from_secs(u64::from(patience));
+        let waited = messages::wait(call.ctx(), &call.caller, channel_id, &filter, time);
+        match call.unless_stopping(waited).await {
+            Some(page) => page?,
+            None => now().await?,
+        }
+    };
+    let marked = if said.ack { mark(&call, &page.messages).await? } else { 0 };
+    let bodies: Vec<MessageBody<'_>> =
+        page.messages.iter().map(|message| MessageBody::new(message, Dialect::Standard)).collect();
+    let summary = format!("{} message(s). Continue with after={}.", bodies.len(), page.next);
+    let body = json!({ "messages": bodies, "next": page.next.as_str(), "marked_read": marked });
+    Answer::new(summary, &body)
+}
+
+/// Marks those that are for the caller as read; how many.
+async fn mark(call: &Call, messages: &[Message]) -> Result<usize, Problem> {
+    let agent = &call.caller.agent;
+    let unread = messages.iter().filter(|message| {
+        message.status == MessageStatus::Delivered
+            && message.sender != *agent
+            && message.recipients.as_ref().is_none_or(|recipients| recipients.contains(agent))
+    });
+    let mut marked = 0;
+    for message in unread {
+        match messages::mark_read(call.ctx(), &call.caller, message.channel_id, message.id).await {
+            Ok(_) => marked += 1,
+            // It expired since, or is not for this agent after all.
+            Err(AppError::Refused(_)) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(marked)
+}

@@ -1,0 +1,266 @@
+//! Tools of binding moments, for the agent: asking a person, hearing of the answer, deliberating, taking a question back. The
+//! person's side is not here, and there is no tool for it: what a tool answers with comes with an agent's key.
+//!
+//! Asking is `asking.rs`.
+
+use std::time::Duration;
+
+use entente_domain::clock::rfc3339;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, JobId, MomentId};
+use entente_domain::moments::{Moment, MomentAsk, MomentState};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::StreamPermit;
+use entente_kernel::moments::{self, Shown};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::shapes::{any, flag, gives, list, may, must, nullable, takes, text, whole, word};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, asking, within};
+use crate::http::body::{id, one};
+use crate::http::error::Problem;
+
+/// Where a decision stands.
+pub(super) const STATES: [&str; 7] =
+    ["open", "deliberating", "resolved", "withdrawn", "expired", "superseded", "closed"];
+
+/// The tools of this file.
+pub fn tools() -> [Tool; 4] {
+    [asking::tool(), check_tool(), deliberate_tool(), withdraw_tool()]
+}
+
+fn check_tool() -> Tool {
+    Tool {
+        name: "check_decision",
+        title: "See what a human decided",
+        about: "Where a question to a human stands, and the answer: an option, their own words, or a refusal of the question. After \
+                a refusal answer the objection with post_deliberation, and only then ask anew with `supersedes`. With `wait_s` it \
+                waits while the question is open; with `seen` too it waits for news of a deliberation as well.",
+        takes: takes(vec![
+            must("moment_id", text("The question, `bm_…`.")),
+            may("wait_s", whole("Seconds to wait for news.", 0, i64::from(WAIT_SECONDS))),
+            may("seen", whole("`version` of what you have: waits until it is another.", 0, i64::MAX)),
+            may("ack", flag("Say that you have the answer: its words are forgotten soon after.")),
+        ]),
+        gives: decision(),
+        hints: Hints::marks(),
+        run: |call| Box::pin(check_decision(call)),
+    }
+}
+
+fn deliberate_tool() -> Tool {
+    Tool {
+        name: "post_deliberation",
+        title: "Talk with a human before a decision",
+        about: "Says something about a question (`moment_id`): answers an objection, or a request for detail. Or begins to talk with \
+                a human (`principal`) when you cannot recommend anything yet. It asks for no decision.",
+        takes: takes(vec![
+            must("text", text("What you say.")),
+            may("moment_id", text("The question, `bm_…`; or:")),
+            may("principal", text("With whom to begin.")),
+            may("job_id", text("The job that it is about.")),
+            may("intent_id", text("The intent that it is about.")),
+            may("idempotency_key", text("The same call with the same key says it once.")),
+        ]),
+        gives: decision(),
+        hints: Hints::adds(),
+        run: |call| Box::pin(post_deliberation(call)),
+    }
+}
+
+fn withdraw_tool() -> Tool {
+    Tool {
+        name: "withdraw_decision",
+        title: "Take a question back",
+        about: "Takes a question back that a human has not answered. One that was refused cannot be taken back.",
+        takes: takes(vec![must("moment_id", text("The question, `bm_…`.")), may("reason", text("Why."))]),
+        gives: decision(),
+        hints: Hints::ends(),
+        run: |call| Box::pin(withdraw_decision(call)),
+    }
+}
+
+pub(super) fn resolution() -> Value {
+    gives(vec![
+        must("kind", word("Which of three.", &["option", "free_text", "dialogue"])),
+        must("by", text("Who answered.")),
+        may("option_idx", json!({ "type": "integer" })),
+        may("label", text("The option.")),
+        may("answer", text("Their own words.")),
+        may("objection", text("What is wrong with the question.")),
+    ])
+}
+
+fn decision() -> Value {
+    gives(vec![
+        must("moment_id", text("The question.")),
+        must("principal", text("Who is asked.")),
+        must("state", word("Where it stands.", &STATES)),
+        must("resolution", nullable(resolution())),
+        must("words", list(any("Something that was said."), "The thread, the earliest first.")),
+        must(
+            "version",
+            json!({ "type": "integer", "description": "Rises with each change: `seen` of check_decision." }),
+        ),
+    ])
+}
+
+/// A moment without its slots, which its agent has: repeated here a host could take them for a new question.
+pub(super) fn shown(shown: &Shown) -> Value {
+    let moment = &shown.moment;
+    let words: Vec<Value> = shown
+        .words
+        .iter()
+        .map(|word| json!({ "author": word.author, "kind": word.kind, "text": word.text, "at": rfc3339(word.said_at) }))
+        .collect();
+    json!({
+        "moment_id": moment.id, "agent": moment.agent_id, "principal": moment.principal_id, "state": moment.state,
+        "resolution": settled(moment), "words": words, "expires_at": moment.expires_at.map(rfc3339),
+        "ended_at": moment.ended_at.map(rfc3339), "end_reason": moment.end_reason,
+        "superseded_by": moment.superseded_by, "version": moment.version,
+    })
+}
+
+pub(super) fn settled(moment: &Moment) -> Value {
+    let Some(settled) = &moment.resolution else { return Value::Null };
+    let mut told = json!({
+        "kind": settled.kind, "by": settled.by, "at": rfc3339(settled.at), "via": settled.via,
+    });
+    let options = moment.brief.as_ref().map(|brief| &brief.question.options);
+    if let Some(index) = settled.option_idx {
+        told["option_idx"] = json!(index);
+        if let Some(option) = options.and_then(|options| options.get(index)) {
+            told["label"] = json!(option.label);
+        }
+    }
+    for (name, words) in [("answer", &settled.answer), ("objection", &settled.objection)] {
+        if let Some(words) = words {
+            told[name] = json!(words);
+        }
+    }
+    told
+}
+
+/// What became of a question, in a sentence.
+pub(super) fn told(moment: &Moment) -> String {
+    let answer = settled(moment);
+    let words = |name: &str| answer[name].as_str().unwrap_or("").to_owned();
+    let (id, who) = (moment.id, moment.resolution.as_ref().map_or("", |settled| settled.by.as_str()));
+    match (moment.state, answer["kind"].as_str()) {
+        (_, Some("option")) => {
+            format!(
+                "{who} chose option {} of {id}: {}.",
+                answer["option_idx"].as_u64().unwrap_or(0) + 1,
+                words("label")
+            )
+        }
+        (_, Some("free_text")) => format!("{who} answered {id} in their own words: {}", words("answer")),
+        (MomentState::Deliberating, Some(_)) => format!(
+            "{who} refused the question {id}: {} Answer with post_deliberation before you ask anew.",
+            words("objection")
+        ),
+        (MomentState::Open, _) => format!("{id} waits for {}.", moment.principal_id),
+        (MomentState::Expired, _) => format!("{id} has lapsed unanswered. Nothing is approved by that."),
+        (state, _) => format!("{id} is {}.", state.as_str()),
+    }
+}
+
+fn told_of(found: &Shown) -> Said {
+    Answer::new(told(&found.moment), &shown(found))
+}
+
+/// Waits for news of a question, or of what was `seen` of it, in the place that was taken for that; without one, it only looks.
+pub(super) async fn hear(
+    call: &Call,
+    id: MomentId,
+    seen: Option<i64>,
+    patience: u32,
+    place: Option<StreamPermit>,
+) -> Result<Shown, Problem> {
+    let (ctx, caller) = (call.ctx(), &call.caller);
+    let Some(_place) = place else { return Ok(moments::get(ctx, caller, id).await?) };
+    let time = Duration::from_secs(u64::from(patience));
+    match call.unless_stopping(moments::wait(ctx, caller, id, seen, time)).await {
+        Some(found) => Ok(found?),
+        None => Ok(moments::get(ctx, caller, id).await?),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckArgs {
+    moment_id: String,
+    wait_s: Option<u32>,
+    seen: Option<i64>,
+    #[serde(default)]
+    ack: bool,
+}
+
+async fn check_decision(call: Call) -> Said {
+    let said: CheckArgs = call.read()?;
+    let about = id("moment", &said.moment_id)?;
+    let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    let found = hear(&call, about, said.seen, patience, call.waits_for(patience)?).await?;
+    if said.ack && found.moment.state.is_terminal() {
+        // What was decided is told as it was before its words may be gone.
+        moments::acknowledge(call.ctx(), &call.caller, about).await?;
+    }
+    told_of(&found)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeliberateArgs {
+    text: String,
+    moment_id: Option<String>,
+    principal: Option<String>,
+    job_id: Option<String>,
+    intent_id: Option<String>,
+    idempotency_key: Option<String>,
+}
+
+async fn post_deliberation(call: Call) -> Said {
+    let said: DeliberateArgs = call.read()?;
+    // Nothing is kept of the words under the key, no hash either: a short one could be guessed. What they are about is.
+    let key = said.idempotency_key.as_deref();
+    let once = |about: String| {
+        key.map(|key| Idempotency::new(key, &format!("MCP post_deliberation {about}"), &[])).transpose()
+    };
+    let caller = call.caller.acting_as(call.speaker()?);
+    let found = match (said.moment_id, said.principal) {
+        (Some(moment), None) => {
+            let moment: MomentId = id("moment", &moment)?;
+            let once = once(moment.to_string())?;
+            moments::word(call.ctx(), &caller, moment, &said.text, once.as_ref()).await?
+        }
+        (None, Some(principal_id)) => {
+            let ask = MomentAsk {
+                principal_id,
+                job_id: one::<JobId>("job_id", said.job_id)?,
+                intent_id: one::<IntentId>("intent_id", said.intent_id)?,
+                ..MomentAsk::default()
+            };
+            let once = once(ask.begins())?;
+            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?.shown
+        }
+        _ => {
+            let message =
+                "Say `moment_id`, the question that this is about, or `principal`, with whom to begin.";
+            return Err(Refusal::field(Code::InvalidRequest, "moment_id", "missing", message).into());
+        }
+    };
+    told_of(&found)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WithdrawArgs {
+    moment_id: String,
+    reason: Option<String>,
+}
+
+async fn withdraw_decision(call: Call) -> Said {
+    let said: WithdrawArgs = call.read()?;
+    let about = id("moment", &said.moment_id)?;
+    told_of(&moments::withdraw(call.ctx(), &call.caller, about, said.reason).await?)
+}

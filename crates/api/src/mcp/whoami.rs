@@ -1,0 +1,81 @@
+//! The tool that tells an agent who it is here and what it may do: what a model asks first.
+
+use entente_domain::clock::rfc3339;
+use entente_domain::keys::Scope;
+use entente_domain::limits::PAYLOAD_BYTES;
+use entente_kernel::intents::{self, Filter};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::shapes::{free, gives, list, must, nullable, takes, text};
+use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS};
+
+/// Intents that are named at the most.
+const INTENTS: u32 = 20;
+
+/// The tool of this file.
+pub fn tools() -> [Tool; 1] {
+    [Tool {
+        name: "whoami",
+        title: "Who am I?",
+        about: "Which agent you are here, what your key opens, and the intents that you are assigned to. Ask this first.",
+        takes: takes(vec![]),
+        gives: gives(vec![
+            must("agent", text("Who you act as.")),
+            must("principal", text("Whose key it is.")),
+            must("kind", text("What kind of being that is: `human`, `agent` or `service`.")),
+            must("scopes", list(text("A scope."), "What the key opens.")),
+            must("key_expires_at", nullable(text("When the key ends."))),
+            must("realm", text("The name of this server among entities.")),
+            must("intents", list(intent(), "The newest intents that you are assigned to.")),
+            must("limits", free("What is limited.")),
+        ]),
+        hints: Hints::reads(),
+        run: |call| Box::pin(whoami(call)),
+    }]
+}
+
+fn intent() -> Value {
+    gives(vec![
+        must("id", text("The intent, `intent_…`.")),
+        must("title", text("The goal in a line.")),
+        must("status", text("Where it is in its life.")),
+    ])
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoArgs {}
+
+async fn whoami(call: Call) -> Said {
+    let NoArgs {} = call.read()?;
+    let (ctx, caller) = (call.ctx(), &call.caller);
+    let filter = Filter { assigned_to: Some(caller.agent.clone()), limit: INTENTS, ..Filter::default() };
+    let found = if caller.has(Scope::IntentsRead) {
+        intents::list(ctx, caller, &filter).await?.items
+    } else {
+        Vec::new()
+    };
+    let intents: Vec<Value> = found
+        .iter()
+        .map(|intent| json!({ "id": intent.id, "title": intent.title, "status": intent.status.as_str() }))
+        .collect();
+    let key = &caller.grant.key;
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    let body = json!({
+        "agent": caller.agent,
+        "principal": caller.principal(),
+        "kind": caller.grant.kind.as_str(),
+        "scopes": scopes,
+        "key_expires_at": key.expires_at.map(rfc3339),
+        "realm": ctx.settings.post.entity,
+        "server": { "name": "entente", "version": env!("CARGO_PKG_VERSION") },
+        "intents": intents,
+        "limits": {
+            "requests_per_second": key.rate_per_second.unwrap_or(call.doors.limits.rate_per_second),
+            "payload_bytes": PAYLOAD_BYTES,
+            "wait_seconds": WAIT_SECONDS,
+        },
+    });
+    Answer::new(format!("You are {}, by a key of {}.", caller.agent, caller.principal()), &body)
+}

@@ -1,0 +1,225 @@
+//! Tools of whoever runs a job (ARCP §8, §9): reporting, ending it, asking what it may do. A job and its `claim_token` come
+//! from the worker that took it (`entente worker`, or the REST of workers).
+
+use entente_domain::jobs::wire::numbers;
+use entente_domain::refusal::Code;
+use entente_kernel::AppError;
+use entente_kernel::jobs::{self, End, EventAsk, OperationAsk, Reported};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::shapes::{any, flag, free, gives, may, must, nullable, takes, text, word};
+use super::{Answer, Call, Hints, Said, Tool};
+use crate::http::error::Problem;
+use crate::http::jobs::job_id;
+use crate::http::reports::ReportedBody;
+
+/// What a job can be reported of with these tools.
+const KINDS: [&str; 6] = ["progress", "log", "metric", "status", "artifact_ref", "result_chunk"];
+
+/// The tools of this file.
+pub fn tools() -> [Tool; 3] {
+    [report_tool(), finish_tool(), check_tool()]
+}
+
+fn token() -> Value {
+    text("The claim's token, which came with the job.")
+}
+
+fn report_tool() -> Tool {
+    Tool {
+        name: "report_job",
+        title: "Report of a job",
+        about: "Tells of a job that you run. The answer says whether it is to stop: then end it with finish_job.",
+        takes: takes(vec![
+            must("job_id", text("The job, `job_…`.")),
+            must("claim_token", token()),
+            must("kind", word("What it tells.", &KINDS)),
+            must(
+                "body",
+                free(
+                    "What: progress {current, total, message}; log {level, message}; metric {name, value, unit} (`cost.<currency>` is taken off the budget); status {phase, message}.",
+                ),
+            ),
+            may("event_key", text("Your name for it: one that is sent twice is kept once.")),
+        ]),
+        gives: reported(),
+        hints: Hints::adds(),
+        run: |call| Box::pin(report_job(call)),
+    }
+}
+
+fn finish_tool() -> Tool {
+    Tool {
+        name: "finish_job",
+        title: "End a job",
+        about: "Ends a job that you run: with `result`, or with `error`.",
+        takes: takes(vec![
+            must("job_id", text("The job, `job_…`.")),
+            must("claim_token", token()),
+            may("result", any("What it came to: any JSON of up to 700 KiB.")),
+            may(
+                "error",
+                takes(vec![
+                    must("message", text("Why it failed.")),
+                    may("code", text("One of ARCP's; `INTERNAL_ERROR` when nothing is said.")),
+                    may("retryable", flag("Whether the same may be tried again.")),
+                ]),
+            ),
+            may("summary", text("The result in a sentence.")),
+        ]),
+        gives: reported(),
+        hints: Hints { idempotent: false, ..Hints::ends() },
+        run: |call| Box::pin(finish_job(call)),
+    }
+}
+
+fn check_tool() -> Tool {
+    Tool {
+        name: "check_lease",
+        title: "Ask what a job may do",
+        about: "Whether a job that you run may do something, before you do it: its lease covers it, has not ended, and the budget is \
+                not spent. A refusal is an answer, not an error.",
+        takes: takes(vec![
+            must("job_id", text("The job, `job_…`.")),
+            must("claim_token", token()),
+            must(
+                "capability",
+                text("The namespace, such as `tool.call`, `fs.read`, `net.fetch`, `cost.budget`."),
+            ),
+            must("target", text("On what: a path, a URL, a name; for `cost.budget` the currency.")),
+        ]),
+        gives: gives(vec![
+            must("allowed", json!({ "type": "boolean" })),
+            must("reason", nullable(text("Why not."))),
+            must("code", nullable(text("Why not, as a code."))),
+            must("budget", nullable(free("What is left, by currency."))),
+        ]),
+        hints: Hints::reads(),
+        run: |call| Box::pin(check_lease(call)),
+    }
+}
+
+fn reported() -> Value {
+    gives(vec![
+        must("last_event_seq", json!({ "type": "integer" })),
+        must("budget", free("What is left, by currency.")),
+        must("cancel_requested", flag("Whether the job is to stop.")),
+        must("lease_expired", flag("Whether its lease has ended, and with that the job.")),
+    ])
+}
+
+fn told(done: &str, reported: Reported) -> Said {
+    let summary = if reported.cancel_requested {
+        format!("{done} The job is to stop: end it with finish_job.")
+    } else {
+        done.to_owned()
+    };
+    Answer::new(summary, &ReportedBody::from(reported))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReportArgs {
+    job_id: String,
+    claim_token: String,
+    kind: Kind,
+    body: Box<RawValue>,
+    event_key: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Progress,
+    Log,
+    Metric,
+    Status,
+    ArtifactRef,
+    ResultChunk,
+}
+
+async fn report_job(call: Call) -> Said {
+    let said: ReportArgs = call.read()?;
+    let kind = KINDS[said.kind as usize].to_owned();
+    let event = EventAsk { kind, ts: None, body: said.body, event_key: said.event_key };
+    let id = job_id(&said.job_id)?;
+    let done = call.doors.works.post(call.ctx(), &call.caller, id, &said.claim_token, vec![event]).await?;
+    told(&format!("Reported of {id}."), done)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FinishArgs {
+    job_id: String,
+    claim_token: String,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    error: Option<Failure>,
+    summary: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failure {
+    message: String,
+    code: Option<String>,
+    retryable: Option<bool>,
+}
+
+async fn finish_job(call: Call) -> Said {
+    let said: FinishArgs = call.read()?;
+    let id = job_id(&said.job_id)?;
+    let end = match (said.result, said.error) {
+        (Some(_), Some(_)) => return Err(both()),
+        (None, Some(failure)) => End::Error {
+            code: failure.code.unwrap_or_else(|| "INTERNAL_ERROR".to_owned()),
+            message: failure.message,
+            retryable: failure.retryable,
+            details: None,
+        },
+        (result, None) => End::Result { result, result_id: None, result_size: None, summary: said.summary },
+    };
+    let done = call.doors.works.end(call.ctx(), &call.caller, id, &said.claim_token, end).await?;
+    told(&format!("{id} is over."), done)
+}
+
+fn both() -> Problem {
+    let message = "Send `result` or `error`, not both: a job has one end.";
+    entente_domain::refusal::Refusal::field(Code::InvalidRequest, "error", "value", message).into()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckArgs {
+    job_id: String,
+    claim_token: String,
+    capability: String,
+    target: String,
+}
+
+async fn check_lease(call: Call) -> Said {
+    let said: CheckArgs = call.read()?;
+    let what = format!("{} on {}", said.capability, said.target);
+    let ask = OperationAsk { capability: said.capability, target: said.target, call_id: None, reserve: None };
+    let id = job_id(&said.job_id)?;
+    match jobs::authorize(call.ctx(), &call.caller, id, &said.claim_token, ask).await {
+        Ok(allowed) => {
+            let budget: Map<String, Value> = numbers(&allowed.budget);
+            let body = json!({ "allowed": true, "reason": null, "code": null, "budget": budget });
+            Answer::new(format!("Allowed: {what}."), &body)
+        }
+        Err(AppError::Refused(refusal)) if judged(refusal.code) => {
+            let (reason, code) = (&refusal.message, refusal.code.fault().wire());
+            let body = json!({ "allowed": false, "reason": reason, "code": code, "budget": null });
+            Answer::new(format!("Not allowed: {what}. {reason}"), &body)
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Whether a refusal is the answer to the question.
+fn judged(code: Code) -> bool {
+    matches!(code, Code::PermissionDenied | Code::LeaseExpired | Code::BudgetExhausted | Code::Cancelled)
+}

@@ -1,0 +1,120 @@
+//! What a person does with a moment on its page: answering in one of the three ways, asking for detail, replying, ending a
+//! deliberation. Each is a form; what is not done is said on the same page, and nothing that was written is lost.
+
+use actix_web::{HttpResponse, ResponseError as _, web};
+use entente_domain::ids::MomentId;
+use entente_domain::moments::Resolution;
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::moments::{self, Shown};
+use entente_kernel::{AppError, Outcome};
+use serde::Deserialize;
+
+use super::guard::{Form, Shown as Answer, Turned, Visitor};
+use super::inbox::{Draft, after, moment_id};
+use super::see;
+use crate::http::Doors;
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .route("/inbox/{id}/answer", web::post().to(answer))
+        .route("/inbox/{id}/word", web::post().to(word))
+        .route("/inbox/{id}/close", web::post().to(close))
+        .route("/inbox/{id}/seen", web::post().to(seen));
+}
+
+/// An answer as the form says it.
+#[derive(Deserialize)]
+struct Said {
+    kind: String,
+    digest: String,
+    option: Option<usize>,
+    answer: Option<String>,
+    objection: Option<String>,
+}
+
+impl Said {
+    fn resolution(&self) -> Result<Resolution, Refusal> {
+        let missing =
+            |what: &str| Refusal::new(Code::InvalidRequest, format!("{what} Nothing was answered."));
+        match self.kind.as_str() {
+            "option" => match self.option {
+                Some(option_idx) => Ok(Resolution::Option { option_idx }),
+                None => Err(missing("Choose one of the options first.")),
+            },
+            "free_text" => Ok(Resolution::FreeText { answer: lines(self.answer.as_ref()) }),
+            "dialogue" => Ok(Resolution::Dialogue { objection: lines(self.objection.as_ref()) }),
+            _ => Err(missing("The form says no kind of answer.")),
+        }
+    }
+}
+
+/// A text as it was written: browsers end its lines in their own way.
+fn lines(text: Option<&String>) -> String {
+    text.map(|text| text.replace("\r\n", "\n").trim().to_owned()).unwrap_or_default()
+}
+
+async fn answer(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Said>) -> Answer {
+    let id = moment_id(&path)?;
+    let Form { visitor, said } = form;
+    let draft = Draft {
+        answer: lines(said.answer.as_ref()),
+        objection: lines(said.objection.as_ref()),
+        text: String::new(),
+    };
+    let done = match said.resolution() {
+        Ok(resolution) => {
+            moments::resolve(&doors.ctx, &visitor.caller, id, &said.digest, resolution, None).await
+        }
+        Err(refusal) => Err(refusal.into()),
+    };
+    conclude(&doors, &visitor, id, done, draft).await
+}
+
+#[derive(Deserialize)]
+struct Word {
+    text: Option<String>,
+}
+
+async fn word(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Word>) -> Answer {
+    let id = moment_id(&path)?;
+    let text = lines(form.said.text.as_ref());
+    let done = moments::word(&doors.ctx, &form.visitor.caller, id, &text, None).await;
+    conclude(&doors, &form.visitor, id, done, Draft { text, ..Draft::default() }).await
+}
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+async fn close(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Nothing>) -> Answer {
+    let id = moment_id(&path)?;
+    let done = moments::close(&doors.ctx, &form.visitor.caller, id, None).await;
+    conclude(&doors, &form.visitor, id, done, Draft::default()).await
+}
+
+/// The person has the question before its eyes: the script says so, because no GET changes anything.
+async fn seen(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Nothing>) -> Answer {
+    let id = moment_id(&path)?;
+    moments::view(&doors.ctx, &form.visitor.caller, id).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Shows the page as it is now; when it was not done, says why.
+async fn conclude(
+    doors: &Doors,
+    visitor: &Visitor,
+    id: MomentId,
+    done: Outcome<Shown>,
+    draft: Draft,
+) -> Answer {
+    let refusal = match done {
+        Ok(_) => return Ok(see(&format!("/inbox/{id}")).finish()),
+        Err(AppError::Refused(refusal)) => refusal,
+        Err(failure) => return Err(failure.into()),
+    };
+    let message = refusal.message.clone();
+    let turned = Turned::from(refusal);
+    // Who may not see it is not shown it for having tried.
+    let shown = moments::get(&doors.ctx, &visitor.caller, id).await?;
+    Ok(after(visitor, shown, doors.ctx.now(), (turned.status_code(), message), draft))
+}

@@ -1,0 +1,388 @@
+//! The dashboard: what goes on, who waits for whom, what it costs and what is broken. Read by `kernel/src/overview.rs`, as the person
+//! who looks.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use askama::Template;
+use entente_domain::agents::{Agent, AgentStatus};
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, JobId};
+use entente_domain::keys::Scope;
+use entente_domain::moments::rates::Rate;
+use entente_domain::waits::circles;
+use entente_kernel::moments::{self, Rated};
+use entente_kernel::overview::{self, Counts, Entry, Glance, Receiver, Spend, Wait, Work};
+use entente_kernel::{Caller, Ctx, Outcome, agents};
+use serde::Deserialize;
+
+use super::figures::{self, Strip, Waits, lane_name};
+use super::guard::{Shown, Visitor};
+use super::page;
+use super::shell::{Place, Shell};
+use super::words::{When, count, long};
+use crate::http::Doors;
+
+/// Agents that are shown.
+const AGENTS: u32 = 200;
+/// Entries of the timeline that are told in words.
+const TOLD: usize = 14;
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/dashboard", web::get().to(show));
+}
+
+#[derive(Template)]
+#[template(path = "dashboard.html")]
+struct Dashboard {
+    shell: Shell,
+    everything: bool,
+    tiles: Vec<Tile>,
+    circles: Vec<String>,
+    intents: Vec<IntentRow>,
+    chosen: Option<Chosen>,
+    /// Whether an intent was asked for that is not there, or not for who looks.
+    missing: bool,
+    web: Waits,
+    waits: Vec<WaitRow>,
+    jobs: Vec<JobRow>,
+    spend: Vec<SpendRow>,
+    agents: Vec<AgentRow>,
+    receivers: Vec<ReceiverRow>,
+    askers: Vec<AskerRow>,
+}
+
+/// A number that is worth a glance.
+struct Tile {
+    number: i64,
+    what: &'static str,
+    alarming: bool,
+}
+
+struct IntentRow {
+    id: IntentId,
+    title: String,
+    status: String,
+    owner: String,
+    last: When,
+    waiting: String,
+    chosen: bool,
+}
+
+struct Chosen {
+    id: IntentId,
+    title: String,
+    strip: Strip,
+    told: Vec<ToldRow>,
+}
+
+struct ToldRow {
+    at: When,
+    lane: &'static str,
+    who: String,
+    what: String,
+    about: String,
+}
+
+struct WaitRow {
+    waiting: String,
+    awaited: String,
+    channel: String,
+    since: String,
+    until: Option<When>,
+}
+
+struct JobRow {
+    id: String,
+    agent: String,
+    principal: String,
+    status: String,
+    age: When,
+    /// Per cent, and in words.
+    progress: Option<(u32, String)>,
+    note: Option<String>,
+    ends: Option<When>,
+    gauges: Vec<GaugeRow>,
+}
+
+struct GaugeRow {
+    percent: u32,
+    text: String,
+    low: bool,
+}
+
+struct SpendRow {
+    agent: String,
+    text: String,
+    percent: u32,
+}
+
+struct AgentRow {
+    id: String,
+    role: Option<String>,
+    status: &'static str,
+    beat: Option<When>,
+    load: i64,
+}
+
+struct ReceiverRow {
+    host: String,
+    agent: String,
+    state: String,
+    good: bool,
+    counts: String,
+    error: Option<String>,
+}
+
+/// How well somebody asks.
+struct AskerRow {
+    agent: String,
+    class: Option<String>,
+    asked: String,
+    rates: Vec<RateRow>,
+}
+
+struct RateRow {
+    text: String,
+    flagged: bool,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    intent: Option<String>,
+}
+
+async fn show(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    visitor: Visitor,
+    choice: web::Query<Choice>,
+) -> Shown {
+    let (ctx, caller) = (&doors.ctx, &visitor.caller);
+    let now = ctx.now();
+    let intents = overview::intents(ctx, caller).await?;
+    let waits = overview::waits(ctx, caller).await?;
+    let (mut works, spend) = overview::works(ctx, caller).await?;
+    let open = asking(ctx, caller, &mut works).await?;
+    let askers = moments::rates(ctx, caller, None).await?;
+    let receivers = overview::receivers(ctx, caller).await?;
+    let filter = agents::Filter { limit: AGENTS, ..agents::Filter::default() };
+    let agents = agents::list(ctx, caller, &filter).await?;
+    let chosen = chosen(ctx, &visitor, &intents, choice.intent.as_deref()).await?;
+    let counts = overview::counts(ctx, caller).await?;
+    let health = overview::health(ctx, caller, &agents, AGENTS).await?;
+    let pairs = waits.iter().filter_map(|wait| Some((wait.waiting.as_str(), wait.awaited.as_deref()?)));
+    let circles = circles(&pairs.collect::<Vec<_>>());
+    let live = format!("/dashboard/stream?{}", request.query_string());
+    let dashboard = Dashboard {
+        everything: caller.has(Scope::Admin),
+        shell: Shell::of(&visitor, "Dashboard", Place::Dashboard).live(live),
+        tiles: tiles(open, counts, health),
+        missing: choice.intent.is_some() && chosen.is_none(),
+        askers: askers.iter().map(asker_row).collect(),
+        web: figures::waits(&waits, &circles),
+        circles: circles.iter().map(|circle| told_circle(circle)).collect(),
+        intents: intents.iter().map(|one| intent_row(one, chosen.as_ref(), now)).collect(),
+        waits: waits.iter().map(|wait| wait_row(wait, now)).collect(),
+        jobs: works.iter().map(|work| job_row(work, now)).collect(),
+        spend: spend_rows(&spend),
+        agents: agents
+            .iter()
+            .filter(|one| one.status != AgentStatus::Deregistered)
+            .map(|one| agent_row(one, now))
+            .collect(),
+        receivers: receivers.iter().map(|one| receiver_row(one, now)).collect(),
+        chosen,
+    };
+    Ok(page(StatusCode::OK, &dashboard))
+}
+
+/// Has jobs say that they wait for a person; how many questions are open.
+async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<i64> {
+    let mut works: Vec<&mut Work> = works.iter_mut().filter(|work| work.ended_at.is_none()).collect();
+    let jobs: Vec<JobId> = works.iter().map(|work| work.id).collect();
+    let (open, waits) = moments::waiting(ctx, caller, &jobs).await?;
+    for work in works.iter_mut().filter(|work| waits.contains(&work.id)) {
+        "awaiting_decision".clone_into(&mut work.status);
+    }
+    Ok(open)
+}
+
+/// The intent whose timeline is shown: the one that was asked for, whichever it is and never another; when none was, the
+/// one on which something happened last.
+async fn chosen(
+    ctx: &Ctx,
+    visitor: &Visitor,
+    intents: &[Glance],
+    wanted: Option<&str>,
+) -> Result<Option<Chosen>, super::guard::Turned> {
+    let intent = match wanted.map(str::parse) {
+        None => intents.first().cloned(),
+        Some(Ok(id)) => overview::intent(ctx, &visitor.caller, id).await?,
+        Some(Err(_no_id)) => None,
+    };
+    let Some(intent) = intent else { return Ok(None) };
+    let entries = overview::timeline(ctx, &visitor.caller, intent.id).await?;
+    let now = ctx.now();
+    Ok(Some(Chosen {
+        id: intent.id,
+        title: intent.title,
+        strip: figures::strip(&entries, now),
+        told: entries.into_iter().take(TOLD).map(|entry| told_row(entry, now)).collect(),
+    }))
+}
+
+fn told_row(entry: Entry, now: Timestamp) -> ToldRow {
+    ToldRow {
+        at: When::new(entry.at, now),
+        lane: lane_name(entry.lane),
+        who: entry.who,
+        what: entry.what.replace(['.', '_'], " "),
+        about: entry.about,
+    }
+}
+
+fn tiles(decisions: i64, counts: Counts, [healthy, silent]: [i64; 2]) -> Vec<Tile> {
+    let tile = |number, what| Tile { number, what, alarming: false };
+    vec![
+        tile(decisions, if decisions == 1 { "open decision" } else { "open decisions" }),
+        tile(counts.intents, "open intents"),
+        tile(counts.waits, "waiting requests"),
+        tile(counts.jobs, "jobs at work"),
+        tile(healthy, "healthy agents"),
+        Tile { alarming: silent > 0, ..tile(silent, "silent agents") },
+        Tile { alarming: counts.receivers > 0, ..tile(counts.receivers, "failing receivers") },
+    ]
+}
+
+fn told_circle(circle: &[String]) -> String {
+    match circle {
+        [alone] => format!("{alone} waits for an answer of its own."),
+        [one, other] => format!("{one} and {other} wait for each other."),
+        many => format!("{} wait for one another in a circle.", many.join(", ")),
+    }
+}
+
+fn intent_row(one: &Glance, chosen: Option<&Chosen>, now: Timestamp) -> IntentRow {
+    IntentRow {
+        id: one.id,
+        title: one.title.clone(),
+        status: one.status.clone(),
+        owner: one.created_by.clone(),
+        last: When::new(one.last_at, now),
+        waiting: match usize::try_from(one.waiting) {
+            Ok(0) | Err(_) => String::new(),
+            Ok(n) => format!("{} open", count(n, "request")),
+        },
+        chosen: chosen.is_some_and(|chosen| chosen.id == one.id),
+    }
+}
+
+fn wait_row(wait: &Wait, now: Timestamp) -> WaitRow {
+    WaitRow {
+        waiting: wait.waiting.clone(),
+        awaited: wait.awaited.clone().unwrap_or_else(|| "anybody".to_owned()),
+        channel: wait.channel.clone(),
+        since: long((now - wait.since).num_seconds().max(0)),
+        until: wait.until.map(|until| When::new(until, now)),
+    }
+}
+
+/// A share of a whole as per cent; nothing of nothing is nothing.
+fn percent(part: f64, whole: f64) -> u32 {
+    let share = if whole > 0.0 { (100.0 * part / whole).clamp(0.0, 100.0) } else { 0.0 };
+    // Compared rather than converted: a number of per cent is a small one.
+    (0..=100).find(|n| f64::from(*n) >= share - 0.5).unwrap_or(100)
+}
+
+fn job_row(work: &Work, now: Timestamp) -> JobRow {
+    let progress = work.progress.map(|(current, total)| match total {
+        Some(total) => (percent(current, total), format!("{current} of {total}")),
+        None => (0, format!("{current}")),
+    });
+    let gauges = work.gauges.iter().map(|gauge| {
+        let number = |amount: entente_domain::amounts::Amount| amount.to_string().parse().unwrap_or(0.0);
+        let left = percent(number(gauge.left), number(gauge.allowed));
+        GaugeRow {
+            percent: left,
+            text: format!("{} of {} {} left", gauge.left, gauge.allowed, gauge.currency),
+            low: left < 20,
+        }
+    });
+    JobRow {
+        id: work.id.to_string(),
+        agent: work.agent.clone(),
+        principal: work.principal.clone(),
+        status: work.status.clone(),
+        age: When::new(work.ended_at.unwrap_or(work.created_at), now),
+        progress,
+        note: work.note.clone(),
+        ends: work.expires_at.filter(|_| work.ended_at.is_none()).map(|end| When::new(end, now)),
+        gauges: gauges.collect(),
+    }
+}
+
+/// Bars of one currency have one scale; amounts of two cannot be compared.
+fn spend_rows(spend: &[Spend]) -> Vec<SpendRow> {
+    let number = |one: &Spend| one.amount.to_string().parse().unwrap_or(0.0);
+    let most = |currency: &str| {
+        spend.iter().filter(|one| one.currency == currency).map(number).fold(0.0_f64, f64::max)
+    };
+    let rows = spend.iter().map(|one| SpendRow {
+        agent: one.agent.clone(),
+        text: format!("{} {}", one.amount, one.currency),
+        percent: percent(number(one), most(&one.currency)),
+    });
+    rows.take(20).collect()
+}
+
+fn asker_row(one: &Rated) -> AskerRow {
+    let rate = |what: &str, rate: Rate| RateRow {
+        text: format!("{what} {} of {}", rate.count, rate.of),
+        flagged: rate.flagged,
+    };
+    let rates = &one.rates;
+    AskerRow {
+        agent: one.agent_id.clone(),
+        class: one.decision_class.clone(),
+        asked: count(rates.asked, "question"),
+        // How often it was refused is always told; of the others only what there is.
+        rates: std::iter::once(rate("refused", rates.refused))
+            .chain((rates.hatches_closed.count > 0).then(|| rate("hatches closed", rates.hatches_closed)))
+            .chain(
+                (rates.calibration_notes.count > 0)
+                    .then(|| rate("corrected itself", rates.calibration_notes)),
+            )
+            .collect(),
+    }
+}
+
+fn agent_row(agent: &Agent, now: Timestamp) -> AgentRow {
+    AgentRow {
+        id: agent.agent_id.clone(),
+        role: agent.role_id.clone(),
+        status: agent.status.as_str(),
+        beat: agent.last_heartbeat_at.map(|at| When::new(at, now)),
+        load: agent.current_load,
+    }
+}
+
+fn receiver_row(one: &Receiver, now: Timestamp) -> ReceiverRow {
+    let [waiting, arrived, failed] = one.counts;
+    let state = match (&one.disabled, one.failures, &one.paused_until) {
+        (Some(reason), _, _) => format!("switched off ({reason})"),
+        (None, 0, _) => "in order".to_owned(),
+        (None, n, Some(until)) if *until > now => {
+            format!("{n} failures in a row, tried again {}", When::new(*until, now).near)
+        }
+        (None, n, _) => format!("{n} failures in a row"),
+    };
+    ReceiverRow {
+        host: one.host.clone(),
+        agent: one.agent.clone(),
+        state,
+        good: one.disabled.is_none() && one.failures == 0,
+        counts: format!("{arrived} arrived, {waiting} wait, {failed} failed"),
+        error: one.last_error.clone().filter(|_| one.failures > 0 || one.disabled.is_some()),
+    }
+}

@@ -1,0 +1,217 @@
+//! Figures, drawn on the server: who waits for whom, and what happened when. The same is said in words beside each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use entente_domain::clock::Timestamp;
+use entente_kernel::overview::{Entry, Lane, Wait};
+
+use super::words::When;
+
+/// Names on one figure at the most; what is more stands in the list.
+const NAMES: usize = 24;
+/// The figure of waits, in its own units.
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 300.0;
+/// Half of a name's dot.
+const DOT: f64 = 7.0;
+
+/// Who waits for whom.
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// Everybody.
+    pub nodes: Vec<Node>,
+    /// Everybody's waits.
+    pub edges: Vec<Edge>,
+}
+
+/// Somebody who waits or is awaited.
+#[derive(Debug)]
+pub struct Node {
+    /// The name.
+    pub name: String,
+    /// Where its dot is.
+    pub x: String,
+    /// Where its dot is.
+    pub y: String,
+    /// Where its name is.
+    pub text_x: String,
+    /// Where its name is.
+    pub text_y: String,
+    /// To which side the name goes: `start`, `middle`, `end`.
+    pub anchor: &'static str,
+    /// Whether it is in a circle.
+    pub stuck: bool,
+}
+
+/// A wait, from who waits to who is awaited.
+#[derive(Debug)]
+pub struct Edge {
+    /// The curve.
+    pub path: String,
+    /// What it says in words.
+    pub title: String,
+    /// Whether it is a part of a circle.
+    pub stuck: bool,
+}
+
+/// Draws waits. `circles` are those of the law.
+pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for wait in waits {
+        if let Some(awaited) = &wait.awaited {
+            *counts.entry((&wait.waiting, awaited)).or_default() += 1;
+        }
+    }
+    let names = ordered(&counts, circles);
+    let places: BTreeMap<&str, (f64, f64)> =
+        names.iter().zip(0_u32..).map(|(name, at)| (*name, place(at, names.len()))).collect();
+    let circle_of = |name: &str| circles.iter().position(|circle| circle.iter().any(|one| one == name));
+    let nodes = places.iter().map(|(name, (x, y))| node(name, *x, *y, circle_of(name).is_some())).collect();
+    let edges = counts.iter().filter_map(|((from, to), count)| {
+        let (start, end) = (places.get(from)?, places.get(to)?);
+        let stuck = circle_of(from).is_some() && circle_of(from) == circle_of(to);
+        let what = if *count == 1 { String::new() } else { format!(", {count} requests") };
+        Some(Edge { path: curve(*start, *end), title: format!("{from} waits for {to}{what}"), stuck })
+    });
+    Waits { nodes, edges: edges.collect() }
+}
+
+/// Those who are drawn, who is in a circle first, then who has the most to do with others.
+fn ordered<'a>(counts: &BTreeMap<(&'a str, &'a str), usize>, circles: &'a [Vec<String>]) -> Vec<&'a str> {
+    let mut degrees: BTreeMap<&str, usize> = BTreeMap::new();
+    for (from, to) in counts.keys() {
+        *degrees.entry(from).or_default() += 1;
+        *degrees.entry(to).or_default() += 1;
+    }
+    let mut names: Vec<&str> = circles.iter().flatten().map(String::as_str).collect();
+    let drawn: BTreeSet<&str> = names.iter().copied().collect();
+    let mut others: Vec<(&str, usize)> =
+        degrees.into_iter().filter(|(name, _)| !drawn.contains(name)).collect();
+    others.sort_by_key(|(_, degree)| std::cmp::Reverse(*degree));
+    names.extend(others.into_iter().map(|(name, _)| name));
+    names.truncate(NAMES);
+    names
+}
+
+/// A place on an oval, from its left on.
+fn place(at: u32, of: usize) -> (f64, f64) {
+    let of = f64::from(u32::try_from(of).unwrap_or(u32::MAX)).max(1.0);
+    let turn = std::f64::consts::PI + std::f64::consts::TAU * f64::from(at) / of;
+    (WIDTH / 2.0 + 190.0 * turn.cos(), HEIGHT / 2.0 + 104.0 * turn.sin())
+}
+
+fn node(name: &str, x: f64, y: f64, stuck: bool) -> Node {
+    let aside = x - WIDTH / 2.0;
+    let (anchor, text_x, text_y) = if aside.abs() < 30.0 {
+        ("middle", x, if y < HEIGHT / 2.0 { y - 14.0 } else { y + 24.0 })
+    } else if aside < 0.0 {
+        ("end", x - 13.0, y + 4.5)
+    } else {
+        ("start", x + 13.0, y + 4.5)
+    };
+    let name = shortened(name, 24);
+    Node { name, x: short(x), y: short(y), text_x: short(text_x), text_y: short(text_y), anchor, stuck }
+}
+
+/// A name that would run out of the figure ends in dots; the list has all of it.
+fn shortened(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_owned();
+    }
+    name.chars().take(most - 1).chain(['…']).collect()
+}
+
+fn curve((x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
+    let (dx, dy) = (x2 - x1, y2 - y1);
+    let length = dx.hypot(dy);
+    if length < 1.0 {
+        // Whoever waits for himself.
+        return format!("M{} {} c-26 -40 26 -40 5 -3", short(x1 - 5.0), short(y1 - DOT));
+    }
+    let (ux, uy) = (dx / length, dy / length);
+    // Bent to one side, so that two who wait for each other are two lines.
+    let (mx, my) = (x1.midpoint(x2) - uy * 26.0, y1.midpoint(y2) + ux * 26.0);
+    let toward = |x: f64, y: f64, gap: f64| {
+        let (vx, vy) = (mx - x, my - y);
+        let far = vx.hypot(vy).max(1.0);
+        (short(x + vx / far * gap), short(y + vy / far * gap))
+    };
+    let ((ax, ay), (bx, by)) = (toward(x1, y1, DOT + 2.0), toward(x2, y2, DOT + 5.0));
+    format!("M{ax} {ay} Q{} {} {bx} {by}", short(mx), short(my))
+}
+
+fn short(number: f64) -> String {
+    format!("{number:.1}")
+}
+
+/// What happened on an intent, on one line of time.
+#[derive(Debug, Default)]
+pub struct Strip {
+    /// The lanes.
+    pub lanes: Vec<LaneLine>,
+    /// What happened.
+    pub dots: Vec<Dot>,
+    /// Where the line of time begins and ends, in words.
+    pub ends: Option<(When, When)>,
+}
+
+/// A lane.
+#[derive(Debug)]
+pub struct LaneLine {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it is.
+    pub y: u32,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub struct Dot {
+    /// When, as a place.
+    pub x: String,
+    /// In which lane.
+    pub y: u32,
+    /// The lane's name.
+    pub lane: &'static str,
+    /// What it was.
+    pub title: String,
+}
+
+/// The lane's name.
+pub fn lane_name(lane: Lane) -> &'static str {
+    match lane {
+        Lane::Messages => "messages",
+        Lane::Events => "events",
+        Lane::Jobs => "jobs",
+        Lane::Decisions => "decisions",
+    }
+}
+
+/// Draws entries, the newest first as they come, up to now.
+pub fn strip(entries: &[Entry], now: Timestamp) -> Strip {
+    const LANES: [Lane; 4] = [Lane::Messages, Lane::Events, Lane::Jobs, Lane::Decisions];
+    let y_of =
+        |lane: Lane| 22 + 34 * LANES.iter().zip(0..).find(|(one, _)| **one == lane).map_or(0, |(_, at)| at);
+    let (Some(first), Some(last)) = (entries.last(), entries.first()) else { return Strip::default() };
+    let end = last.at.max(now);
+    let millis = |from: Timestamp, to: Timestamp| {
+        f64::from(i32::try_from((to - from).num_milliseconds()).unwrap_or(i32::MAX)).max(0.0)
+    };
+    let (span, steps) = (millis(first.at, end).max(1.0), entries.len().saturating_sub(1).max(1));
+    let dots = entries.iter().rev().zip(0_u32..).map(|(entry, step)| {
+        // Half by its time and half by its turn: a burst can be told apart, and a pause is seen.
+        let turn = f64::from(step) / f64::from(u32::try_from(steps).unwrap_or(u32::MAX));
+        let place = f64::midpoint(millis(first.at, entry.at) / span, turn);
+        Dot {
+            x: short(110.0 + 830.0 * place),
+            y: y_of(entry.lane),
+            lane: lane_name(entry.lane),
+            title: format!("{} {} {}", entry.at.format("%H:%M:%S"), entry.who, entry.what),
+        }
+    });
+    Strip {
+        dots: dots.collect(),
+        lanes: LANES.map(|lane| LaneLine { name: lane_name(lane), y: y_of(lane) }).into(),
+        ends: Some((When::new(first.at, now), When::new(end, now))),
+    }
+}

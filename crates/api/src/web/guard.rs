@@ -1,0 +1,279 @@
+//! Who looks at a page, and whether a form was sent by one of our own pages. Whoever is not logged in is shown where to.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HOST, ORIGIN, RETRY_AFTER};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
+use entente_domain::people::{check_path, form_token, is_form_token};
+use entente_domain::principals::Kind;
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Caller, authentication};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::shell::{Led, Notice};
+use super::{cookies, page, see};
+use crate::http::error::Problem;
+
+/// Letters that a field of a page takes (`maxlength` in templates/moment.html).
+const FIELD_LETTERS: usize = 16_000;
+/// Bytes of a form: one such field, whose letters may have three bytes, each written with three, and what is small. So a text
+/// that is too long is judged by the law, which says so on the page with the text still in it.
+const FORM_BYTES: usize = 9 * FIELD_LETTERS + 4 * 1024;
+
+/// Why somebody does not get the page that was asked for.
+#[derive(Debug)]
+pub enum Turned {
+    /// Nobody is logged in: first there, then back to this path.
+    Stranger(String),
+    /// A page of another site has led here, so that the browser keeps the cookie back: on to this path from a page of ours.
+    Led(String),
+    /// It was refused, or failed.
+    Refused {
+        /// How.
+        status: StatusCode,
+        /// What to say.
+        message: String,
+        /// Seconds after which it is worth trying again.
+        retry_after: Option<u64>,
+    },
+}
+
+/// What a handler of pages answers with.
+pub type Shown = Result<HttpResponse, Turned>;
+
+impl fmt::Display for Turned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stranger(_) => f.write_str("nobody is logged in"),
+            Self::Led(_) => f.write_str("another site has led here"),
+            Self::Refused { message, .. } => f.write_str(message),
+        }
+    }
+}
+
+impl From<Refusal> for Turned {
+    fn from(refusal: Refusal) -> Self {
+        let retry_after = refusal.retry_after_seconds;
+        Self::Refused {
+            status: crate::http::error::status(refusal.code),
+            message: refusal.message,
+            retry_after,
+        }
+    }
+}
+
+impl From<AppError> for Turned {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Refused(refusal) => refusal.into(),
+            // Said and logged as everywhere.
+            other => Problem::from(other).into(),
+        }
+    }
+}
+
+impl From<Problem> for Turned {
+    fn from(problem: Problem) -> Self {
+        let status = problem.status_code();
+        let message = problem.body().message;
+        Self::Refused { status, message, retry_after: problem.retry_after }
+    }
+}
+
+impl ResponseError for Turned {
+    fn status_code(&self) -> StatusCode {
+        match self {
+            Self::Stranger(_) => StatusCode::SEE_OTHER,
+            Self::Led(_) => StatusCode::OK,
+            Self::Refused { status, .. } => *status,
+        }
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        match self {
+            Self::Stranger(next) => see(&login_path(next)).finish(),
+            Self::Led(path) => page(StatusCode::OK, &Led::to(path)),
+            Self::Refused { status, message, retry_after } => {
+                let mut response = page(*status, &Notice::of(*status, message));
+                if let Some(seconds) = retry_after {
+                    response.headers_mut().insert(RETRY_AFTER, (*seconds).into());
+                }
+                response
+            }
+        }
+    }
+}
+
+/// The page to log in on, which leads back.
+fn login_path(next: &str) -> String {
+    let escaped: String = next
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect();
+    format!("/login?next={escaped}")
+}
+
+/// Somebody who is logged in.
+#[derive(Debug)]
+pub struct Visitor {
+    /// The key of the login, as whom it acts: as the person, always.
+    pub caller: Caller,
+    /// What its forms carry.
+    pub token: String,
+    /// The key itself, to check them.
+    key: String,
+}
+
+type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, Turned>>>>;
+
+impl FromRequest for Visitor {
+    type Error = Turned;
+    type Future = Waiting<Self>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let request = request.clone();
+        Box::pin(async move { visitor(&request).await })
+    }
+}
+
+/// The page that somebody wanted: what a form was sent to has none, but the question that it was about has.
+fn wanted(request: &HttpRequest) -> String {
+    let uri = request.uri();
+    let asked = uri.path_and_query().map_or("/inbox", |path| path.as_str());
+    let shown = if request.method().is_safe() {
+        Some(asked)
+    } else {
+        uri.path().rsplit_once('/').map(|(above, _verb)| above).filter(|above| above.starts_with("/inbox/"))
+    };
+    shown.filter(|path| check_path(path).is_ok()).unwrap_or("/inbox").to_owned()
+}
+
+/// Whether a link on another site was followed here. A strict cookie does not come along then, whoever is logged in.
+fn led_here(request: &HttpRequest) -> bool {
+    let says = |name, word| request.headers().get(name).is_some_and(|value| value == word);
+    request.method().is_safe() && says("sec-fetch-site", "cross-site") && says("sec-fetch-mode", "navigate")
+}
+
+async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
+    let doors = crate::http::doors(request)?;
+    let next = || Turned::Stranger(wanted(request));
+    let Some(key) = cookies::key(request, doors) else {
+        return Err(if led_here(request) { Turned::Led(wanted(request)) } else { next() });
+    };
+    let grant =
+        match authentication::authenticate(&doors.ctx, &key, crate::http::address(request, doors)).await {
+            // Pages are people's; what others hold is for the API.
+            Ok(grant) if grant.kind == Kind::Human => grant,
+            Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
+            Err(failure) => return Err(failure.into()),
+        };
+    crate::http::admit(doors, &grant, request)?;
+    let open = crate::http::begin(doors, &grant, request)?;
+    let caller = Caller::new(grant, None, doors.ctx.now())?.within(open);
+    Ok(Visitor { caller, token: form_token(&key), key })
+}
+
+/// A form that somebody who is logged in has sent from one of our own pages.
+#[derive(Debug)]
+pub struct Form<T> {
+    /// Who.
+    pub visitor: Visitor,
+    /// What it says.
+    pub said: T,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: String,
+}
+
+impl<T: DeserializeOwned + 'static> FromRequest for Form<T> {
+    type Error = Turned;
+    type Future = Waiting<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, mut payload) = (request.clone(), payload.take());
+        Box::pin(async move {
+            same_origin(&request)?;
+            let visitor = visitor(&request).await?;
+            let body = body(&request, &mut payload).await?;
+            let Token { token } = read(&body)?;
+            if !is_form_token(&visitor.key, &token) {
+                let message = "This form is of another login. Open the page again and repeat what you did.";
+                return Err(Refusal::new(Code::Forbidden, message).into());
+            }
+            Ok(Self { visitor, said: read(&body)? })
+        })
+    }
+}
+
+/// A form of somebody who is not logged in yet, from one of our own pages.
+#[derive(Debug)]
+pub struct OpenForm<T>(pub T);
+
+impl<T: DeserializeOwned + 'static> FromRequest for OpenForm<T> {
+    type Error = Turned;
+    type Future = Waiting<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, mut payload) = (request.clone(), payload.take());
+        Box::pin(async move {
+            same_origin(&request)?;
+            let doors = crate::http::doors(&request)?;
+            if !cookies::private(&request, doors) {
+                return Err(Refusal::new(Code::Forbidden, UNSAFE).into());
+            }
+            Ok(Self(read(&body(&request, &mut payload).await?)?))
+        })
+    }
+}
+
+/// What is said where a password would travel in clear.
+pub const UNSAFE: &str = "This connection is not encrypted, so nobody logs in over it. Put a proxy that ends TLS in front and set \
+                          ENTENTE_TLS_TERMINATED=true, or open the page on the machine itself or through a tunnel.";
+
+/// Requires that a request was sent by a page of this server: browsers say so of themselves, and scripts cannot change it.
+fn same_origin(request: &HttpRequest) -> Result<(), Turned> {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let own = match request.headers().get("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => match (header(ORIGIN), header(HOST)) {
+            (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, from)| from == host),
+            _ => false,
+        },
+    };
+    if own {
+        return Ok(());
+    }
+    let message = "This form was not sent by a page of this server. Open the page itself and repeat what you did there.";
+    Err(Refusal::new(Code::Forbidden, message).into())
+}
+
+async fn body(request: &HttpRequest, payload: &mut Payload) -> Result<String, Turned> {
+    let unreadable = |_| Turned::from(Refusal::new(Code::InvalidRequest, "The form cannot be read."));
+    let bytes = web::Bytes::from_request(request, payload).await.map_err(unreadable)?;
+    if bytes.len() > FORM_BYTES {
+        return Err(Refusal::new(Code::TooLarge, "The form is too long.").into());
+    }
+    String::from_utf8(bytes.to_vec())
+        .map_err(|_no_text| Refusal::new(Code::InvalidRequest, "The form cannot be read.").into())
+}
+
+fn read<T: DeserializeOwned>(body: &str) -> Result<T, Turned> {
+    let parsed = web::Query::<T>::from_query(body).map(web::Query::into_inner);
+    let refusal = |e: actix_web::error::QueryPayloadError| {
+        Refusal::new(Code::InvalidRequest, format!("The form lacks something: {e}. Open the page again."))
+    };
+    let text = parsed.map_err(refusal)?;
+    Ok(text)
+}

@@ -1,0 +1,83 @@
+//! Tasks of envelopes that wait until a person agrees (`requires.human_approval`, AEE §3), in the inbox of whoever may: what they
+//! say, and the two answers. Who may is `kernel/src/approvals.rs`; nobody else is shown them.
+
+use actix_web::web;
+use entente_domain::clock::Timestamp;
+use entente_domain::envelopes::approvals::Decision;
+use entente_domain::envelopes::signing::Scope;
+use entente_kernel::approvals::{self, Waiting};
+use entente_kernel::{Caller, Ctx, Outcome};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::guard::{Form, Shown as Answer};
+use super::see;
+use super::words::When;
+use crate::http::Doors;
+
+/// Tasks that are listed: one of each who asks comes first, and others come up as these are decided.
+pub const SHOWN: u32 = 20;
+
+/// Seconds before a deadline from which on it is close.
+const CLOSE: i64 = 3_600;
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/inbox/held", web::post().to(decide));
+}
+
+/// A task that waits.
+pub struct Task {
+    pub id: String,
+    pub sender: String,
+    pub respondents: String,
+    pub purpose: String,
+    pub priority: &'static str,
+    /// What vouches for it, where that is less than one would think.
+    pub note: Option<&'static str>,
+    pub asked: When,
+    pub deadline: Option<When>,
+    pub close: bool,
+    /// What it says, as text.
+    pub payload: String,
+}
+
+/// What waits for the visitor.
+pub async fn tasks(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Task>> {
+    let waiting = approvals::offered(ctx, caller, SHOWN).await?;
+    let now = ctx.now();
+    waiting.into_iter().map(|one| task(one, now)).collect()
+}
+
+fn task(waiting: Waiting, now: Timestamp) -> Outcome<Task> {
+    let Waiting { task, respondents } = waiting;
+    let said: Value = serde_json::from_str(&task.body)?;
+    let receipt = task.receipt;
+    let note = (receipt.verified.scope == Some(Scope::Core)).then_some("only its core is signed");
+    Ok(Task {
+        id: task.id,
+        sender: task.sender,
+        respondents: respondents.join(", "),
+        purpose: task.purpose,
+        priority: receipt.effective_priority.as_str(),
+        note,
+        asked: When::new(receipt.received_at, now),
+        close: receipt.deadline.is_some_and(|end| (end - now).num_seconds() < CLOSE),
+        deadline: receipt.deadline.map(|end| When::new(end, now)),
+        payload: serde_json::to_string_pretty(&said["payload"])?,
+    })
+}
+
+#[derive(Deserialize)]
+struct Said {
+    id: String,
+    decision: Decision,
+    reason: Option<String>,
+}
+
+async fn decide(doors: web::Data<Doors>, form: Form<Said>) -> Answer {
+    let Form { visitor, said } = form;
+    let reason = said.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+    approvals::decide(&doors.ctx, &visitor.caller, &said.id, said.decision, reason).await?;
+    Ok(see("/inbox").finish())
+}

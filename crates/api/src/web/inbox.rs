@@ -1,0 +1,307 @@
+//! The inbox: what waits for the person who looks, and one question with everything that it says (binding moment §8). The
+//! slots are shown as they were written, all of them; what is remarked about them stands outside. Answering is `answers.rs`.
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use askama::Template;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, MomentId};
+use entente_domain::moments::{Brief, Hatches, Level, MomentState, ResolutionKind, Settled, WordKind};
+use entente_domain::refusal::Refusal;
+use entente_kernel::moments::{self, Filter, Role, Shown};
+use entente_kernel::{Caller, Ctx, Outcome};
+
+use super::guard::{Shown as Answer, Turned, Visitor};
+use super::shell::{Place, Shell};
+use super::words::When;
+use super::{held, page};
+use crate::http::Doors;
+
+/// Questions that are listed of those that wait: the most urgent; others come up as these are decided.
+const WAITING: u32 = 100;
+/// Questions of the past that are listed.
+const PAST: usize = 12;
+/// How many are looked through for them at first, and then again and again: most have few that are open.
+const LOOK: [u32; 4] = [36, 100, 100, 100];
+/// Seconds before a deadline from which on it is close.
+const CLOSE: i64 = 3_600;
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/inbox", web::get().to(list)).route("/inbox/{id}", web::get().to(show));
+}
+
+#[derive(Template)]
+#[template(path = "inbox.html")]
+struct InboxPage {
+    shell: Shell,
+    who: String,
+    cards: Vec<Card>,
+    /// The tasks that wait until a person agrees.
+    held: Vec<held::Task>,
+    /// Whether more waits than is shown.
+    more: bool,
+    past: Vec<Card>,
+}
+
+/// A moment in a list.
+struct Card {
+    id: MomentId,
+    headline: String,
+    stem: Option<String>,
+    agent: String,
+    class: Option<String>,
+    state: &'static str,
+    asked: When,
+    deadline: Option<When>,
+    close: bool,
+    lease: Option<When>,
+    intent: Option<IntentId>,
+    answer: Option<String>,
+}
+
+/// What stands at the head of a moment: the position as it was written, or what it is when there is none.
+fn headline(shown: &Shown) -> String {
+    let moment = &shown.moment;
+    match (&moment.brief, moment.scrubbed_at.is_some(), &shown.malformed) {
+        (Some(brief), _, _) => brief.synopsis.clone(),
+        (None, _, Some(_)) => "A question that cannot be shown".to_owned(),
+        (None, true, None) => "Its contents were taken out".to_owned(),
+        (None, false, None) => format!("{} wants to talk before it asks", moment.agent_id),
+    }
+}
+
+fn card(shown: &Shown, now: Timestamp) -> Card {
+    let moment = &shown.moment;
+    let deadline = moment.expires_at.filter(|_| moment.state == MomentState::Open);
+    let lease = shown.around.job_expires_at.filter(|_| !moment.state.is_terminal());
+    Card {
+        id: moment.id,
+        headline: headline(shown),
+        stem: moment.brief.as_ref().map(|brief| brief.question.stem.clone()),
+        agent: moment.agent_id.clone(),
+        class: moment.decision_class.clone(),
+        state: moment.state.as_str(),
+        asked: When::new(moment.created_at, now),
+        close: deadline.is_some_and(|end| (end - now).num_seconds() < CLOSE),
+        deadline: deadline.map(|end| When::new(end, now)),
+        lease: lease.map(|end| When::new(end, now)),
+        intent: moment.intent_id,
+        answer: moment.resolution.as_ref().map(|one| told(one, moment.brief.as_ref())),
+    }
+}
+
+/// An answer in a few words; what was written stays on the moment's own page.
+fn told(settled: &Settled, brief: Option<&Brief>) -> String {
+    match settled.kind {
+        ResolutionKind::Option => {
+            let label =
+                settled.option_idx.and_then(|idx| Some(brief?.question.options.get(idx)?.label.clone()));
+            label.unwrap_or_else(|| format!("option {}", settled.option_idx.unwrap_or(0) + 1))
+        }
+        ResolutionKind::FreeText => "answered in other words".to_owned(),
+        ResolutionKind::Dialogue => "refused as a question".to_owned(),
+    }
+}
+
+async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
+    let (ctx, caller) = (&doors.ctx, &visitor.caller);
+    let now = ctx.now();
+    let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
+    let past = past(ctx, caller).await?;
+    let cards: Vec<Card> = waiting.iter().map(|one| card(one, now)).collect();
+    let held = held::tasks(ctx, caller).await?;
+    let waits = cards.len() + held.len();
+    let title = if waits == 0 { "Inbox".to_owned() } else { format!("({waits}) Inbox") };
+    let shell = Shell::of(&visitor, title, Place::Inbox).live("/inbox/stream");
+    let past = past.iter().map(|one| card(one, now)).collect();
+    Ok(page(
+        StatusCode::OK,
+        &InboxPage { shell, who: caller.agent.clone(), cards, held, more: next.is_some(), past },
+    ))
+}
+
+/// The latest that are over. Those that are open stand among them, and may be many.
+async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Shown>> {
+    let mut filter = Filter { principal: Some(caller.agent.clone()), ..Filter::default() };
+    let mut past = Vec::new();
+    for limit in LOOK {
+        filter.limit = limit;
+        let (latest, next) = moments::list(ctx, caller, &filter).await?;
+        past.extend(latest.into_iter().filter(|one| one.moment.state.is_terminal()));
+        filter.before = next;
+        if past.len() >= PAST || next.is_none() {
+            break;
+        }
+    }
+    past.truncate(PAST);
+    Ok(past)
+}
+
+#[derive(Template)]
+#[template(path = "moment.html")]
+struct MomentPage {
+    shell: Shell,
+    card: Card,
+    brief: Option<Brief>,
+    digest: String,
+    /// What went wrong with what was done last.
+    complaint: Option<String>,
+    /// What was written then, so that it is not lost: for the forms that take it.
+    draft: Draft,
+    /// What was written and no form takes any more.
+    unsent: Vec<String>,
+    open: bool,
+    deliberating: bool,
+    mine: bool,
+    malformed: Option<String>,
+    fallback: Option<String>,
+    objection_response: Option<String>,
+    supersedes: Option<MomentId>,
+    superseded_by: Option<MomentId>,
+    hatch_justification: Option<String>,
+    remarks: Vec<String>,
+    words: Vec<WordRow>,
+    answered: Option<Answered>,
+    ended: Option<When>,
+    end_reason: Option<String>,
+    job: Option<String>,
+}
+
+/// What somebody has written and not yet said.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// In one's own words.
+    pub answer: String,
+    /// What is wrong with the question.
+    pub objection: String,
+    /// A request for detail, or a reply.
+    pub text: String,
+}
+
+impl Draft {
+    /// What no form takes: the hatches of a question that waits for the visitor take some, a talk that does takes a reply.
+    fn unsent(&self, hatches: Option<Hatches>, talk: bool) -> Vec<String> {
+        let texts = [
+            (&self.answer, hatches.is_some_and(|hatches| hatches.free_text)),
+            (&self.objection, hatches.is_some_and(|hatches| hatches.dialogue)),
+            (&self.text, hatches.is_some() || talk),
+        ];
+        texts
+            .into_iter()
+            .filter(|(text, taken)| !taken && !text.is_empty())
+            .map(|(text, _)| text.clone())
+            .collect()
+    }
+}
+
+struct WordRow {
+    author: String,
+    what: &'static str,
+    text: String,
+    at: When,
+    theirs: bool,
+}
+
+/// The answer that stands.
+struct Answered {
+    short: String,
+    text: Option<String>,
+    by: String,
+    via: &'static str,
+    at: When,
+}
+
+async fn show(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>) -> Answer {
+    let id = moment_id(&path)?;
+    let shown = moments::get(&doors.ctx, &visitor.caller, id).await?;
+    let now = doors.ctx.now();
+    Ok(page(StatusCode::OK, &written(&visitor, shown, now, None, Draft::default())))
+}
+
+/// The moment that a path names.
+pub fn moment_id(text: &str) -> Result<MomentId, Turned> {
+    text.parse().map_err(|_no_id| Refusal::not_found("moment").into())
+}
+
+/// The page of a moment; shown again with a complaint when something was not done, and with what was written.
+pub fn after(
+    visitor: &Visitor,
+    shown: Shown,
+    now: Timestamp,
+    (status, complaint): (StatusCode, String),
+    draft: Draft,
+) -> actix_web::HttpResponse {
+    page(status, &written(visitor, shown, now, Some(complaint), draft))
+}
+
+fn written(
+    visitor: &Visitor,
+    shown: Shown,
+    now: Timestamp,
+    complaint: Option<String>,
+    draft: Draft,
+) -> MomentPage {
+    let card = card(&shown, now);
+    let Shown { moment, lints, words, around, role, malformed, .. } = shown;
+    let mine = role == Role::Principal;
+    let open = moment.state == MomentState::Open && moment.brief.is_some();
+    let deliberating = moment.state == MomentState::Deliberating;
+    let hatches = moment.brief.as_ref().filter(|_| open && mine).map(|brief| brief.question.hatches);
+    let answered = moment.resolution.as_ref().map(|one| Answered {
+        short: told(one, moment.brief.as_ref()),
+        text: one.answer.clone().or_else(|| one.objection.clone()),
+        by: one.by.clone(),
+        via: one.via.as_str(),
+        at: When::new(one.at, now),
+    });
+    let remarks = lints.into_iter().filter(|one| one.level == Level::Warn).map(|one| one.note);
+    let path = format!("/inbox/{}", card.id);
+    let live = format!("{path}/stream");
+    MomentPage {
+        shell: Shell::of(visitor, card.headline.clone(), Place::Inbox).at(path).live(live),
+        digest: moment.digest.clone().unwrap_or_default(),
+        complaint,
+        unsent: draft.unsent(hatches, deliberating && mine),
+        draft,
+        open,
+        deliberating,
+        mine,
+        malformed,
+        fallback: moment.fallback_text.clone(),
+        objection_response: moment.objection_response.clone(),
+        supersedes: moment.supersedes,
+        superseded_by: moment.superseded_by,
+        hatch_justification: moment.hatch_justification.clone(),
+        remarks: remarks.collect(),
+        words: words.iter().map(|word| word_row(word, moment.scrubbed_at.is_some(), now)).collect(),
+        answered,
+        ended: moment.ended_at.map(|at| When::new(at, now)),
+        end_reason: moment.end_reason.clone(),
+        job: moment.job_id.map(|id| match &around.job_status {
+            Some(status) => format!("{id} ({status})"),
+            None => id.to_string(),
+        }),
+        brief: moment.brief,
+        card,
+    }
+}
+
+fn word_row(word: &moments::Word, scrubbed: bool, now: Timestamp) -> WordRow {
+    let (what, theirs) = match word.kind {
+        WordKind::DetailAsked => ("asks for detail", false),
+        WordKind::Detail => ("gives detail", true),
+        WordKind::Deliberation => ("deliberates", true),
+        WordKind::Reply => ("replies", false),
+    };
+    WordRow {
+        author: word.author.clone(),
+        what,
+        theirs,
+        text: word.text.clone().unwrap_or_else(|| {
+            let why = if scrubbed { "(taken out)" } else { "(between the two of them)" };
+            why.to_owned()
+        }),
+        at: When::new(word.said_at, now),
+    }
+}

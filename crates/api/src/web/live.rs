@@ -1,0 +1,133 @@
+//! Streams that say when a page is no longer true. Nothing of the page is in them: the script fetches it again, so that what
+//! is shown has been judged and written in one place.
+
+use std::io;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::CACHE_CONTROL;
+use actix_web::web;
+use bytes::Bytes;
+use entente_kernel::feed::{Listener, Touch};
+use entente_kernel::{Caller, Outcome, StreamPermit, approvals, moments, overview};
+use futures_util::stream;
+use tokio::time::{Instant, sleep};
+
+use super::dressed;
+use super::guard::{Shown, Visitor};
+use super::held;
+use super::inbox::moment_id;
+use crate::http::Doors;
+
+/// How often it is looked whether anything went on that nobody rings for.
+const LOOK: Duration = Duration::from_millis(700);
+/// How often it is looked all the same where bells are rung: one may be lost, and time rings none.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/dashboard/stream", web::get().to(dashboard));
+    config.route("/inbox/stream", web::get().to(inbox));
+    config.route("/inbox/{id}/stream", web::get().to(moment));
+}
+
+/// A stream that is being written.
+struct Live {
+    doors: web::Data<Doors>,
+    caller: Caller,
+    /// What is followed; nothing in particular for the dashboard, for which nobody rings.
+    touches: Vec<Touch>,
+    listener: Listener,
+    seen: Option<i64>,
+    said: Instant,
+    _permit: StreamPermit,
+}
+
+async fn dashboard(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
+    respond(doors, visitor.caller, Vec::new())
+}
+
+async fn inbox(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
+    let touches = vec![Touch::Inbox(visitor.caller.agent.clone())];
+    respond(doors, visitor.caller, touches)
+}
+
+/// One question, also for who looks at it without being asked: their own inbox says nothing of it.
+async fn moment(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>) -> Shown {
+    let id = moment_id(&path)?;
+    // Who may not see it does not hear of it either.
+    moments::get(&doors.ctx, &visitor.caller, id).await?;
+    respond(doors, visitor.caller, vec![Touch::Moment(id)])
+}
+
+fn respond(doors: web::Data<Doors>, caller: Caller, touches: Vec<Touch>) -> Shown {
+    let permit = caller.waits(doors.limits.max_streams_per_key)?;
+    // First the ear, then the look: what comes in between is heard.
+    let mut listener = doors.ctx.feed.bells().listener();
+    touches.iter().for_each(|touch| listener.add(touch.clone()));
+    let live = Live { doors, caller, touches, listener, seen: None, said: Instant::now(), _permit: permit };
+    let body = stream::unfold(Some(live), |live| async move {
+        let mut live = live?;
+        match live.next().await {
+            Ok(bytes) => Some((Ok::<_, io::Error>(bytes), Some(live))),
+            Err(broken) => Some((Err(broken), None)),
+        }
+    });
+    Ok(dressed(StatusCode::OK)
+        .content_type("text/event-stream; charset=utf-8")
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header(("x-accel-buffering", "no"))
+        .streaming(body))
+}
+
+/// Breaks the connection: the browser comes back.
+fn broken() -> io::Error {
+    io::Error::from(io::ErrorKind::ConnectionAborted)
+}
+
+impl Live {
+    async fn next(&mut self) -> Result<Bytes, io::Error> {
+        loop {
+            self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
+            let pulse = self.pulse().await.map_err(|_failure| broken())?;
+            if self.seen.replace(pulse) != Some(pulse) {
+                self.said = Instant::now();
+                // The first one too: something may have happened since the page was written.
+                return Ok(Bytes::from(format!("retry: 1000\nevent: changed\ndata: {pulse}\n\n")));
+            }
+            if self.said.elapsed() >= self.doors.limits.ping {
+                self.said = Instant::now();
+                return Ok(Bytes::from_static(b": ping\n\n"));
+            }
+            tokio::select! {
+                () = self.doors.draining.cancelled() => return Err(broken()),
+                () = self.caller.grant.voided() => return Err(broken()),
+                () = self.patience() => {}
+            }
+        }
+    }
+
+    async fn pulse(&self) -> Outcome<i64> {
+        let ctx = &self.doors.ctx;
+        if self.touches.is_empty() {
+            return overview::pulse(ctx).await;
+        }
+        let moved = moments::moved(ctx, &self.touches).await?;
+        let moved = moved.first().map_or(0, |(_, seq)| *seq);
+        if !matches!(self.touches.as_slice(), [Touch::Inbox(_)]) {
+            return Ok(moved);
+        }
+        // Tasks that wait for a person are in the inbox too, and nobody rings for them.
+        Ok(moved.wrapping_add(approvals::pulse(ctx, &self.caller, held::SHOWN).await?))
+    }
+
+    async fn patience(&self) {
+        if self.touches.is_empty() {
+            return sleep(LOOK).await;
+        }
+        tokio::select! {
+            () = self.listener.rung() => {}
+            () = sleep(LOOK_AGAIN) => {}
+        }
+    }
+}

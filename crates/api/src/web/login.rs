@@ -1,0 +1,291 @@
+//! Logging in, with a password or a one-time link, and out again; and letting in one's own terminal.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderValue, RETRY_AFTER, SET_COOKIE};
+use actix_web::{HttpRequest, HttpResponse, web};
+use askama::Template;
+use entente_domain::authority::Basis;
+use entente_domain::people::{PASSWORD_BYTES, PASSWORD_CHARS, PROGRAM, check_path};
+use entente_domain::refusal::Code;
+use entente_kernel::keys::{self, NewKey};
+use entente_kernel::people::For;
+use entente_kernel::refused::Refused;
+use entente_kernel::{AppError, authentication, people};
+use serde::Deserialize;
+
+use super::guard::{Form, OpenForm, Shown, Turned, UNSAFE, Visitor};
+use super::shell::{Place, Shell};
+use super::words::When;
+use super::{cookies, page, see};
+use crate::http::{Doors, address};
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/", web::get().to(home));
+    config.route("/login", web::get().to(ask)).route("/login", web::post().to(enter));
+    config.route("/l/{ticket}", web::get().to(invited)).route("/l/{ticket}", web::post().to(redeem));
+    config.route("/logout", web::post().to(leave));
+    config.route("/terminal", web::get().to(terminals)).route("/terminal", web::post().to(terminal));
+    config.route("/password", web::get().to(passwords)).route("/password", web::post().to(choose));
+}
+
+async fn home() -> HttpResponse {
+    see("/inbox").finish()
+}
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage {
+    shell: Shell,
+    next: String,
+    name: String,
+    complaint: Option<String>,
+    open: bool,
+}
+
+/// Where to go after the login: a path of this server, or the inbox.
+fn next(given: Option<String>) -> String {
+    given.filter(|path| check_path(path).is_ok()).unwrap_or_else(|| "/inbox".to_owned())
+}
+
+#[derive(Deserialize)]
+struct Next {
+    next: Option<String>,
+}
+
+async fn ask(request: HttpRequest, doors: web::Data<Doors>, query: web::Query<Next>) -> HttpResponse {
+    let open = cookies::private(&request, &doors);
+    let complaint = (!open).then(|| UNSAFE.to_owned());
+    let next = next(query.into_inner().next);
+    page(
+        StatusCode::OK,
+        &LoginPage { shell: Shell::plain("Log in"), next, name: String::new(), complaint, open },
+    )
+}
+
+#[derive(Deserialize)]
+struct Login {
+    name: String,
+    password: String,
+    next: Option<String>,
+}
+
+async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Login>) -> Shown {
+    let Login { name, password, next: given } = form.0;
+    let (name, next) = (name.trim().to_owned(), next(given));
+    let refused = |status, complaint: &str, wait: Option<Duration>| {
+        let complaint = Some(complaint.to_owned());
+        let shell = Shell::plain("Log in");
+        let mut answer =
+            page(status, &LoginPage { shell, next: next.clone(), name: name.clone(), complaint, open: true });
+        if let Some(wait) = wait {
+            answer.headers_mut().insert(RETRY_AFTER, wait.as_secs().max(1).into());
+        }
+        answer
+    };
+    let address = address(&request, &doors);
+    if let Err(wait) = doors.logins.admit(&name, address) {
+        // The name may be nobody's, or a password in the wrong field.
+        tell(&doors, "password", address, "too many tries");
+        let complaint = format!(
+            "That were too many tries in a minute. Try again in {} seconds, or ask for a one-time link.",
+            wait.as_secs().max(1)
+        );
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &complaint, Some(wait)));
+    }
+    if password.len() > PASSWORD_BYTES {
+        return Ok(refused(StatusCode::UNAUTHORIZED, "This is longer than any password.", None));
+    }
+    let _turn = doors.logins.turn(&name, address).await;
+    match people::log_in(&doors.ctx, &name, password, address).await {
+        Ok(made) => {
+            doors.logins.got_in(&name, address);
+            // Who comes with a password of somebody else's making chooses one first: until then nothing can be decided.
+            let given = made.key.authority.as_ref().is_some_and(|one| one.basis == Basis::GivenPassword);
+            let next = if given { "/password" } else { &next };
+            Ok(welcome(&request, &doors, made, next).await)
+        }
+        Err(AppError::Refused(refusal)) if refusal.code == Code::Unauthenticated => {
+            Ok(refused(StatusCode::UNAUTHORIZED, &refusal.message, None))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Has the log say that something opened nothing.
+fn tell(doors: &Doors, credential: &'static str, address: Option<IpAddr>, reason: &str) {
+    doors.ctx.grants.watch.tell(&Refused { credential, address, key: None, principal: None, reason });
+}
+
+/// The same of a link; why is in what is said to who came with it.
+fn told<T>(request: &HttpRequest, doors: &Doors, opened: Result<T, AppError>) -> Result<T, AppError> {
+    if let Err(AppError::Refused(refusal)) = &opened {
+        tell(doors, "link", address(request, doors), refusal.code.wire());
+    }
+    opened
+}
+
+/// Gives the browser its key, ends the one that it had before, and leads on.
+async fn welcome(request: &HttpRequest, doors: &Doors, made: NewKey, next: &str) -> HttpResponse {
+    end(request, doors).await;
+    let mut response = see(next);
+    if let Some(secret) = made.secret {
+        response.insert_header((SET_COOKIE, cookies::give(doors, &secret.0)));
+    }
+    response.finish()
+}
+
+/// Revokes the key that a browser comes with, if it is one.
+async fn end(request: &HttpRequest, doors: &Doors) {
+    let Some(old) = cookies::key(request, doors) else { return };
+    let Ok(grant) = authentication::authenticate(&doors.ctx, &old, address(request, doors)).await else {
+        return;
+    };
+    let id = grant.key.id;
+    let Ok(caller) = entente_kernel::Caller::new(grant, None, doors.ctx.now()) else { return };
+    if let Err(failure) = keys::revoke(&doors.ctx, &caller, id).await {
+        tracing::warn!(error = %failure, "an old login was not ended; it ends by itself");
+    }
+}
+
+#[derive(Template)]
+#[template(path = "invited.html")]
+struct InvitedPage {
+    shell: Shell,
+    who: String,
+    path: String,
+}
+
+async fn invited(request: HttpRequest, doors: web::Data<Doors>, ticket: web::Path<String>) -> Shown {
+    if !cookies::private(&request, &doors) {
+        return Err(Turned::Refused {
+            status: StatusCode::FORBIDDEN,
+            message: UNSAFE.to_owned(),
+            retry_after: None,
+        });
+    }
+    let invitation = told(&request, &doors, people::invitation(&doors.ctx, &ticket).await)?;
+    let path = request.path().to_owned();
+    Ok(page(
+        StatusCode::OK,
+        &InvitedPage { shell: Shell::plain("Log in"), who: invitation.principal_id, path },
+    ))
+}
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+async fn redeem(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    ticket: web::Path<String>,
+    _form: OpenForm<Nothing>,
+) -> Shown {
+    let (made, leads_to) = told(&request, &doors, people::redeem(&doors.ctx, &ticket).await)?;
+    Ok(welcome(&request, &doors, made, &leads_to).await)
+}
+
+async fn leave(doors: web::Data<Doors>, form: Form<Nothing>) -> Shown {
+    let caller = &form.visitor.caller;
+    keys::revoke(&doors.ctx, caller, caller.grant.key.id).await?;
+    let mut response = see("/login").finish();
+    if let Ok(cookie) = HeaderValue::from_str(&cookies::take(&doors)) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+#[derive(Template)]
+#[template(path = "terminal.html")]
+struct TerminalPage {
+    shell: Shell,
+    key: Option<String>,
+    program: bool,
+    until: Option<When>,
+}
+
+async fn terminals(visitor: Visitor) -> HttpResponse {
+    let shell = Shell::of(&visitor, "Terminal", Place::Elsewhere);
+    page(StatusCode::OK, &TerminalPage { shell, key: None, program: false, until: None })
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    /// For what: `program`, else a terminal.
+    r#for: Option<String>,
+}
+
+async fn terminal(doors: web::Data<Doors>, form: Form<Wanted>) -> Shown {
+    let program = form.said.r#for.as_deref() == Some(PROGRAM);
+    let what = if program { For::Program } else { For::Terminal };
+    let made = people::own_key(&doors.ctx, &form.visitor.caller, what).await?;
+    let until = made.key.expires_at.map(|end| When::new(end, doors.ctx.now()));
+    let shell = Shell::of(&form.visitor, "Terminal", Place::Elsewhere);
+    let key = made.secret.map(|secret| secret.0);
+    Ok(page(StatusCode::OK, &TerminalPage { shell, key, program, until }))
+}
+
+#[derive(Template)]
+#[template(path = "password.html")]
+struct PasswordPage {
+    shell: Shell,
+    /// Who has set the one that this login came by, where that was somebody else.
+    given_by: Option<String>,
+    /// Whether the current one is asked for.
+    current: bool,
+    least: usize,
+    complaint: Option<String>,
+}
+
+impl PasswordPage {
+    fn of(visitor: &Visitor, complaint: Option<String>) -> Self {
+        let authority = visitor.caller.authority();
+        let given = authority.filter(|one| one.basis == Basis::GivenPassword);
+        Self {
+            shell: Shell::of(visitor, "Password", Place::Elsewhere),
+            given_by: given.map(|one| one.let_in_by.clone().unwrap_or_else(|| "somebody else".to_owned())),
+            current: authority.is_none_or(|one| one.basis != Basis::OneTimeLink),
+            least: PASSWORD_CHARS,
+            complaint,
+        }
+    }
+}
+
+async fn passwords(visitor: Visitor) -> HttpResponse {
+    page(StatusCode::OK, &PasswordPage::of(&visitor, None))
+}
+
+#[derive(Deserialize)]
+struct Chosen {
+    current: Option<String>,
+    password: String,
+}
+
+async fn choose(request: HttpRequest, doors: web::Data<Doors>, form: Form<Chosen>) -> Shown {
+    let Chosen { current, password } = form.said;
+    let caller = &form.visitor.caller;
+    let refused =
+        |status, complaint: String| Ok(page(status, &PasswordPage::of(&form.visitor, Some(complaint))));
+    let address = address(&request, &doors);
+    if let Err(wait) = doors.logins.admit(caller.principal(), address) {
+        let seconds = wait.as_secs().max(1);
+        let complaint = format!("That were too many tries in a minute. Try again in {seconds} seconds.");
+        return refused(StatusCode::TOO_MANY_REQUESTS, complaint);
+    }
+    if current.as_ref().is_some_and(|current| current.len() > PASSWORD_BYTES) {
+        return refused(StatusCode::UNAUTHORIZED, "This is longer than any password.".to_owned());
+    }
+    match people::change_password(&doors.ctx, caller, current, password).await {
+        Ok(made) => Ok(welcome(&request, &doors, made, "/inbox").await),
+        Err(AppError::Refused(refusal)) if refusal.code == Code::Unauthenticated => {
+            refused(StatusCode::UNAUTHORIZED, "This is not your current password.".to_owned())
+        }
+        Err(AppError::Refused(refusal)) if refusal.code == Code::InvalidRequest => {
+            refused(StatusCode::UNPROCESSABLE_ENTITY, refusal.message)
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}

@@ -1,0 +1,83 @@
+//! Threads of envelopes for people (AEE §5.3): who said what to whom, and what answers what. As `http/threads.rs` shows it to
+//! programs; a person sees what it is a party to.
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use askama::Template;
+use entente_kernel::envelopes::{Leaf, thread};
+use serde::Deserialize;
+
+use super::guard::{Shown, Visitor};
+use super::page;
+use super::shell::{Place, Shell};
+use super::words::When;
+use crate::http::Doors;
+
+/// Envelopes of a page.
+const STEP: u32 = 50;
+/// Steps to the right; what is deeper stands there too.
+const DEEPEST: usize = 6;
+
+/// The routes of this file.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.route("/threads", web::get().to(show));
+}
+
+#[derive(Template)]
+#[template(path = "threads.html")]
+struct ThreadsPage {
+    shell: Shell,
+    corr: String,
+    leaves: Vec<Row>,
+    next: Option<String>,
+}
+
+/// An envelope in its place.
+struct Row {
+    depth: usize,
+    kind: &'static str,
+    sender: String,
+    recipient: String,
+    purpose: String,
+    at: When,
+    /// Who is to answer it, and how far that is.
+    pairs: Vec<(String, &'static str)>,
+    /// Who rejects it, and why.
+    refuted: Vec<(String, String)>,
+    /// As it was sent.
+    body: String,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    corr: Option<String>,
+    cursor: Option<String>,
+}
+
+async fn show(doors: web::Data<Doors>, visitor: Visitor, asked: web::Query<Asked>) -> Shown {
+    let Asked { corr, cursor } = asked.into_inner();
+    let corr = corr.map(|corr| corr.trim().to_owned()).unwrap_or_default();
+    let shell = Shell::of(&visitor, "Threads", Place::Threads);
+    let (leaves, next) = if corr.is_empty() {
+        (Vec::new(), None)
+    } else {
+        thread(&doors.ctx, &visitor.caller, &corr, cursor.as_deref(), STEP).await?
+    };
+    let now = doors.ctx.now();
+    let leaves = leaves.into_iter().map(|leaf| {
+        let Leaf { envelope, depth, pairs, refutations } = leaf;
+        Row {
+            depth: depth.min(DEEPEST),
+            kind: envelope.kind.as_str(),
+            sender: envelope.sender,
+            recipient: envelope.recipient,
+            purpose: envelope.purpose,
+            at: When::new(envelope.receipt.received_at, now),
+            pairs: pairs.into_iter().map(|(who, status)| (who, status.as_str())).collect(),
+            refuted: refutations.into_iter().map(|one| (one.entity, one.reason)).collect(),
+            body: envelope.body,
+        }
+    });
+    let leaves = leaves.collect();
+    Ok(page(StatusCode::OK, &ThreadsPage { shell, corr, leaves, next }))
+}

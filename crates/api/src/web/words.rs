@@ -1,0 +1,44 @@
+//! Times and numbers, as people read them.
+
+use chrono::SubsecRound as _;
+use entente_domain::clock::{Timestamp, rfc3339};
+
+/// A moment on a page: what machines read, what people read, and how long ago or ahead it is.
+#[derive(Debug, Clone)]
+pub struct When {
+    /// RFC 3339.
+    pub exact: String,
+    /// "21 Nov 08:00 UTC".
+    pub day: String,
+    /// "3 min ago", "in 2 h".
+    pub near: String,
+}
+
+impl When {
+    /// A moment, seen from now.
+    pub fn new(at: Timestamp, now: Timestamp) -> Self {
+        let past = at <= now;
+        let span = if past { now - at } else { at - now };
+        let near = match (past, span.num_seconds() < 5) {
+            (true, true) => "just now".to_owned(),
+            (true, false) => format!("{} ago", long(span.num_seconds())),
+            (false, _) => format!("in {}", long(span.num_seconds().max(1))),
+        };
+        Self { exact: rfc3339(at.trunc_subsecs(0)), day: at.format("%-d %b %H:%M UTC").to_string(), near }
+    }
+}
+
+/// How long something takes, in the one unit that says enough.
+pub fn long(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// "1 request", "2 requests".
+pub fn count(n: usize, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}

@@ -1,0 +1,363 @@
+//! `entente decide`: a person at a terminal answers what waits for it, one question after the other (binding moment §8.2). It
+//! asks for a key that the login in a browser gives out for ten minutes, and takes no other: one that lies in a file or in the
+//! environment can be read by every agent that runs as the same user (§11.4). How a question looks is `moments.rs`, how a
+//! terminal is read `decide/terminal.rs`. After the questions come the tasks of envelopes that wait until a person agrees (AEE
+//! §3, `decide/tasks.rs`).
+
+mod tasks;
+mod terminal;
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal as _};
+
+use clap::Args;
+use entente_domain::clock::{Clock as _, Timestamp};
+use entente_domain::ids::letter;
+use entente_domain::moments::text::{due, plain};
+use entente_domain::moments::{Brief, Question};
+use entente_runtime::environment::{OsChance, SystemClock};
+use serde_json::{Value, json};
+
+use self::terminal::{Terminal, say};
+use super::moments::{self, complaint, is_open, outcome, path, said, written};
+use super::remote::{Api, Failure as Refusal, Remote};
+use super::{Done, Failure};
+
+/// The label of a key that a login gives to a terminal.
+const TERMINAL: &str = "terminal";
+
+/// Answer what waits for you: needs a terminal, and a key of ten minutes from the page /terminal
+#[derive(Debug, Args)]
+pub(super) struct Decide {
+    #[command(flatten)]
+    remote: Remote,
+    /// This one alone
+    moment: Option<String>,
+}
+
+/// What comes after a question.
+enum Next {
+    /// The following one.
+    Go,
+    /// It stays; the following one.
+    Later,
+    /// No more.
+    Quit,
+}
+
+impl Decide {
+    pub(super) async fn run(self) -> Done {
+        if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+            return Err("a decision is made by a person at a terminal, and this is none. \
+                        `entente moment list` and `show` print questions anywhere"
+                .into());
+        }
+        tokio::select! {
+            done = self.one_by_one() => done,
+            // What was entered is not sent, and what is typed is seen again: the terminal's guard is dropped with the rest.
+            told = tokio::signal::ctrl_c() => Ok(told?),
+        }
+    }
+
+    async fn one_by_one(self) -> Done {
+        let mut desk =
+            Desk { api: self.remote.api()?, url: self.remote.url().to_owned(), terminal: Terminal::open() };
+        if !desk.let_in().await? {
+            return Ok(());
+        }
+        let mut left = HashSet::new();
+        loop {
+            let waiting = match &self.moment {
+                Some(moment) => vec![moment.clone()],
+                None => desk.inbox().await?,
+            };
+            let Some(moment) = waiting.into_iter().find(|id| !left.contains(id)) else { break };
+            match desk.present(&moment).await? {
+                Next::Go => {}
+                Next::Later => drop(left.insert(moment.clone())),
+                Next::Quit => return Ok(()),
+            }
+            left.extend(self.moment.clone());
+        }
+        if self.moment.is_none() {
+            match desk.tasks().await? {
+                Next::Go => {}
+                Next::Later => left.extend([String::new()]),
+                Next::Quit => return Ok(()),
+            }
+        }
+        say(if left.is_empty() { "Nothing waits for you." } else { "That was all." })
+    }
+}
+
+/// A person at a terminal.
+struct Desk {
+    api: Api,
+    url: String,
+    terminal: Terminal,
+}
+
+impl Desk {
+    /// Asks for a key until one opens; whether one does.
+    async fn let_in(&mut self) -> Result<bool, Failure> {
+        say(&format!(
+            "Open {}/terminal in the browser where you are logged in, and paste the key here.",
+            self.url
+        ))?;
+        while let Some(key) = self.terminal.secret("Key (it is not shown): ").await? {
+            if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                say("This is no key: it has letters that none has.")?;
+                continue;
+            }
+            let api = self.api.with_key(&key);
+            match api.get("/principals/me", &[]).await {
+                Ok(me) if me["kind"] == "human" && me["key"]["label"] == TERMINAL => {
+                    let name = plain(me["principal_id"].as_str().unwrap_or_default());
+                    let until = me["key"]["expires_at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+                    let until = until.map(|at| format!(", until {}", due(at, SystemClock.now())));
+                    say(&format!("You decide as {name}{}.", until.unwrap_or_default()))?;
+                    self.api = api;
+                    return Ok(true);
+                }
+                Ok(_) => say(&format!("This key is not a terminal's. Get one at {}/terminal.", self.url))?,
+                Err(failure) => say(&complaint(&failure))?,
+            }
+        }
+        Ok(false)
+    }
+
+    /// The ids of all that waits, page by page.
+    async fn inbox(&self) -> Result<Vec<String>, Failure> {
+        let (mut ids, mut query) = (Vec::new(), Vec::new());
+        loop {
+            let found = self.api.get("/moments/inbox", &query).await?;
+            let page = found["moments"].as_array().into_iter().flatten();
+            ids.extend(page.filter_map(|one| one["id"].as_str().map(str::to_owned)));
+            match found["next_cursor"].as_str() {
+                Some(cursor) => query = vec![("cursor", cursor.to_owned())],
+                None => return Ok(ids),
+            }
+        }
+    }
+
+    /// Shows a question and does what the person says, until it needs nobody any more or is left.
+    async fn present(&mut self, id: &str) -> Result<Next, Failure> {
+        let mut moment = self.api.post(&format!("{}/view", path(id)), &json!({})).await?;
+        let (text, fault) = written(&moment, SystemClock.now());
+        say(&format!("\n{}", text.trim_end()))?;
+        if let Some(fault) = fault {
+            say(&format!("Its question cannot be shown, and so not be answered: {fault}"))?;
+        }
+        // What was typed before it was shown is no answer to it.
+        self.terminal.forget()?;
+        let mut asked = false;
+        loop {
+            if !waits(&moment) {
+                return Ok(Next::Go);
+            }
+            if !asked {
+                self.terminal.prompt(&choices(&moment))?;
+            }
+            let line = tokio::select! {
+                line = self.terminal.line() => line?,
+                news = news(&self.api, &moment) => {
+                    // What changes nothing for the person does not take away what is half typed.
+                    asked = !tell(&moment, &news)?;
+                    moment = news;
+                    if !asked {
+                        self.terminal.forget()?;
+                    }
+                    continue;
+                }
+            };
+            asked = false;
+            let Some(line) = line else { return Ok(Next::Quit) };
+            match line.trim() {
+                "" => {}
+                "n" => return Ok(Next::Later),
+                "q" => return Ok(Next::Quit),
+                word => match self.act(&moment, word).await? {
+                    Some(now) => {
+                        if !waits(&now) {
+                            say(&outcome(&now))?;
+                        }
+                        moment = now;
+                    }
+                    // Whatever it was, what is shown next is how it stands.
+                    None => moment = self.api.get(&path(id), &[]).await?,
+                },
+            }
+        }
+    }
+
+    /// Does what one letter or number says; the moment afterwards, unless nothing was done.
+    async fn act(&mut self, moment: &Value, word: &str) -> Result<Option<Value>, Failure> {
+        let question = question(moment);
+        let hatches = question.as_ref().map(|question| question.hatches);
+        let free_text = hatches.is_some_and(|hatches| hatches.free_text);
+        let dialogue = hatches.is_some_and(|hatches| hatches.dialogue);
+        let (open, deliberating) = (is_open(moment), moment["state"] == "deliberating");
+        match word {
+            "t" if open && free_text => self.answer(moment, "free_text", "answer", "Your answer").await,
+            "d" if open && dialogue => {
+                self.answer(moment, "dialogue", "objection", "What is wrong with the question").await
+            }
+            "a" if open => self.talk(moment, "What you want to know").await,
+            "r" if deliberating => self.talk(moment, "Your reply").await,
+            "c" if deliberating => {
+                let agent = plain(moment["agent_id"].as_str().unwrap_or_default());
+                if !self.terminal.confirm(&format!("This ends it; {agent} may ask what it likes")).await? {
+                    return Ok(None);
+                }
+                self.commit(moment, "close", &json!({}), None).await
+            }
+            number if open => {
+                let options = question.as_ref().map_or(&[][..], |question| &question.options);
+                let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                let Some((at, option)) = at.and_then(|at| Some((at, options.get(at)?))) else {
+                    return unknown(word);
+                };
+                let label = plain(&option.label);
+                if !self.terminal.confirm(&format!("You answer {number}) {label}")).await? {
+                    return Ok(None);
+                }
+                let resolution = json!({ "kind": "option", "option_idx": at });
+                self.resolve(moment, &resolution, None).await
+            }
+            _ => unknown(word),
+        }
+    }
+
+    /// An answer in the person's own words.
+    async fn answer(
+        &mut self,
+        moment: &Value,
+        kind: &str,
+        member: &str,
+        what: &str,
+    ) -> Result<Option<Value>, Failure> {
+        let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
+        let mut resolution = json!({ "kind": kind });
+        resolution[member] = json!(&text);
+        self.resolve(moment, &resolution, Some(&text)).await
+    }
+
+    async fn resolve(
+        &mut self,
+        moment: &Value,
+        resolution: &Value,
+        words: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
+        // The answer is to the question that was seen.
+        let body = json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution });
+        self.commit(moment, "resolution", &body, words).await
+    }
+
+    /// Something that is no answer.
+    async fn talk(&mut self, moment: &Value, what: &str) -> Result<Option<Value>, Failure> {
+        let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
+        self.commit(moment, "words", &json!({ "text": text }), Some(&text)).await
+    }
+
+    /// Has the server do it, once, however often it is sent. A key that is over, a server that is away or busy and a refusal
+    /// lose nothing: only the person gives up what was written.
+    async fn commit(
+        &mut self,
+        moment: &Value,
+        verb: &str,
+        body: &Value,
+        words: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
+        let path = format!("{}/{verb}", path(moment["id"].as_str().unwrap_or_default()));
+        self.send(&path, body, words).await
+    }
+
+    /// As [`Self::commit`], of whatever stands at a path.
+    async fn send(
+        &mut self,
+        path: &str,
+        body: &Value,
+        words: Option<&str>,
+    ) -> Result<Option<Value>, Failure> {
+        let once = letter(SystemClock.now(), &OsChance::default());
+        loop {
+            let failure = match self.api.post_once(path, body, &once).await {
+                Ok(now) => return Ok(Some(now)),
+                Err(failure) => failure,
+            };
+            let again = match failure {
+                Refusal::Refused { status: 401, .. } => {
+                    say("Your key is over. Nothing was sent yet, and nothing is lost.")?;
+                    self.let_in().await? || self.terminal.confirm("Keep this, and try another key").await?
+                }
+                failure => {
+                    say(&complaint(&failure))?;
+                    failure.may_pass() && self.terminal.confirm("Try again").await?
+                }
+            };
+            if !again {
+                if let Some(words) = words {
+                    say("What you wrote was not sent:")?;
+                    words.lines().try_for_each(|line| say(&format!("  {}", plain(line))))?;
+                }
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// The question of a moment, when it can be shown to the letter: nothing else can be answered (binding moment §4).
+fn question(moment: &Value) -> Option<Question> {
+    Brief::received(&moment["binding_moment"]).ok().map(|brief| brief.question)
+}
+
+fn unknown(word: &str) -> Result<Option<Value>, Failure> {
+    say(&format!("`{}` is none of the choices; nothing was done.", plain(word)))?;
+    Ok(None)
+}
+
+/// Whether it waits for its person.
+fn waits(moment: &Value) -> bool {
+    is_open(moment) || moment["state"] == "deliberating"
+}
+
+/// What may be entered: no answer is there by itself.
+fn choices(moment: &Value) -> String {
+    if !is_open(moment) {
+        return "r) reply, c) close, n) next, q) quit: ".to_owned();
+    }
+    let mut all = String::new();
+    if let Some(question) = question(moment) {
+        all = format!("1-{}, ", question.options.len());
+        for (is_open, letter) in [(question.hatches.free_text, "t, "), (question.hatches.dialogue, "d, ")] {
+            all.push_str(if is_open { letter } else { "" });
+        }
+    }
+    all + "a) ask for detail, n) next, q) quit: "
+}
+
+/// News of a moment. Whatever keeps them away is told to whoever enters something.
+async fn news(api: &Api, moment: &Value) -> Value {
+    match moments::news(api, moment).await {
+        Ok(now) => now,
+        Err(_told_later) => std::future::pending().await,
+    }
+}
+
+/// Says what has changed while one was thinking; whether anything has that is to be said.
+fn tell(before: &Value, now: &Value) -> Result<bool, Failure> {
+    let heard = before["words"].as_array().map_or(0, Vec::len);
+    let words = said(now, heard);
+    let moved = before["state"] != now["state"];
+    if words.is_empty() && !moved {
+        return Ok(false);
+    }
+    say("")?;
+    words.iter().try_for_each(|line| say(line))?;
+    match (waits(now), moved) {
+        (false, _) => say(&format!("It needs no answer any more: {}", outcome(now)))?,
+        (true, true) => say(&outcome(now))?,
+        (true, false) => {}
+    }
+    Ok(true)
+}

@@ -1,0 +1,242 @@
+//! `entente job`: submits jobs (ARCP) and looks after them. Following one is `jobs/follow.rs`, how that looks on a terminal
+//! `jobs/screen.rs`; who runs them is `worker.rs`.
+
+mod follow;
+mod screen;
+
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use entente_domain::jobs::ask::{Constraints, Submit};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::output::{print_json, print_record};
+use super::remote::{Api, Remote, segment};
+use super::{Done, Failure};
+
+/// Bytes read from a file or from standard input: more than the server takes, so that it can say so.
+const MOST: u64 = 8 * 1024 * 1024;
+
+/// Jobs: submit, list, get, events, cancel, result
+#[derive(Debug, Args)]
+pub(super) struct Jobs {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Submit(Asked),
+    /// List jobs, the latest first
+    List {
+        /// Only those in this state; repeatable
+        #[arg(long)]
+        status: Vec<String>,
+        /// Only those of this agent: a name, or name@version
+        #[arg(long)]
+        agent: Option<String>,
+        /// Only those accepted after this moment, RFC 3339
+        #[arg(long, value_name = "TIME")]
+        created_after: Option<String>,
+        /// How many
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+        /// Where the list before ended
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Show one
+    Get {
+        /// Its id
+        id: String,
+    },
+    /// Show what happened to one
+    Events {
+        /// Its id
+        id: String,
+        /// Only what came after this number
+        #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+        after: u64,
+        /// Go on until it ends; the exit status is then the job's
+        #[arg(long)]
+        follow: bool,
+    },
+    /// Call one off
+    Cancel {
+        /// Its id
+        id: String,
+        /// The session that submitted it, as `submit` printed it; an operator's key needs none
+        #[arg(long)]
+        session: Option<String>,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Write its result, byte for byte
+    Result {
+        /// Its id
+        id: String,
+        /// Where to, instead of standard output
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Submit a job
+///
+/// With --follow the exit status is the job's: 0 for success, 3 for an error, 4 when it was cancelled, 5 when it timed out.
+#[derive(Debug, Args)]
+struct Asked {
+    /// The agent: a name, or NAME@VERSION
+    #[arg(long)]
+    agent: String,
+    /// What it works on: JSON, @FILE, or `-` for standard input
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// What it may touch, patterns by namespace: JSON such as `{"tool.call":["search.*"]}`, @FILE, or `-`
+    #[arg(long, value_name = "JSON")]
+    lease: Option<String>,
+    /// What it may spend, such as USD:1.00; repeatable
+    #[arg(long, value_name = "AMOUNT")]
+    budget: Vec<String>,
+    /// When the lease ends, RFC 3339 with Z
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    /// Seconds after which it is timed out
+    #[arg(long, value_name = "SECONDS")]
+    max_runtime: Option<i64>,
+    /// The same key with the same parameters is the same job
+    #[arg(long)]
+    key: Option<String>,
+    /// The intent that it works for
+    #[arg(long)]
+    intent: Option<String>,
+    /// Show what happens, until it ends
+    #[arg(long)]
+    follow: bool,
+}
+
+/// A text that is given, in a file (`@name`), or on standard input (`-`).
+fn given(text: &str) -> Result<String, io::Error> {
+    match text.strip_prefix('@') {
+        Some(name) => io::read_to_string(std::fs::File::open(name)?.take(MOST)),
+        None if text == "-" => io::read_to_string(io::stdin().lock().take(MOST)),
+        None => Ok(text.to_owned()),
+    }
+}
+
+impl Asked {
+    /// The body of the request.
+    fn submit(self) -> Result<Submit, Failure> {
+        let input = self.input.as_deref().map(given).transpose()?;
+        let input =
+            input.map(RawValue::from_string).transpose().map_err(|e| format!("--input is no JSON: {e}"))?;
+        let lease = self.lease.as_deref().map(given).transpose()?;
+        let mut lease_request = match lease {
+            Some(text) => Some(
+                serde_json::from_str(&text)
+                    .map_err(|e| format!("--lease must be an object of lists of patterns: {e}"))?,
+            ),
+            None => None,
+        };
+        if !self.budget.is_empty() {
+            let lease: &mut std::collections::BTreeMap<String, Vec<String>> =
+                lease_request.get_or_insert_default();
+            lease.entry("cost.budget".to_owned()).or_default().extend(self.budget);
+        }
+        Ok(Submit {
+            agent: self.agent,
+            input,
+            lease_request,
+            lease_constraints: self.expires_at.map(|at| Constraints { expires_at: Some(at) }),
+            idempotency_key: self.key,
+            max_runtime_sec: self.max_runtime,
+            parent_job_id: None,
+            delegate_id: None,
+            intent_id: self.intent,
+        })
+    }
+}
+
+fn path(id: &str, rest: &str) -> String {
+    format!("/jobs/{}{rest}", segment(id))
+}
+
+impl Jobs {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        match self.verb {
+            Verb::Submit(asked) => {
+                let follow = asked.follow;
+                let accepted: Value = api.ask("/jobs", &asked.submit()?).await?;
+                let id = accepted["job_id"].as_str().unwrap_or_default().to_owned();
+                if !follow {
+                    return self.remote.show(&accepted, &[]);
+                }
+                if self.remote.json {
+                    let envelope = json!({
+                        "arcp": "1.1", "type": "job.accepted", "job_id": id, "session_id": accepted["session_id"],
+                        "payload": accepted,
+                    });
+                    writeln!(io::stdout().lock(), "{envelope}")?;
+                } else {
+                    print_record(&accepted)?;
+                }
+                follow::follow(&api, &id, 0, self.remote.json, &accepted["budget"]).await
+            }
+            Verb::List { status, agent, created_after, limit, cursor } => {
+                let status = (!status.is_empty()).then(|| ("status", status.join(",")));
+                let others = [("agent", agent), ("created_after", created_after), ("cursor", cursor)];
+                let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
+                let query: Vec<_> =
+                    status.into_iter().chain(others).chain([("limit", limit.to_string())]).collect();
+                let answer = api.get("/jobs", &query).await?;
+                if self.remote.json {
+                    return print_json(&answer);
+                }
+                self.remote
+                    .show(&answer["jobs"], &["job_id", "status", "agent", "created_at", "last_event_seq"])?;
+                if let Some(cursor) = answer["next_cursor"].as_str() {
+                    writeln!(io::stderr(), "there are more: --cursor {cursor}")?;
+                }
+                Ok(())
+            }
+            Verb::Get { id } => self.remote.show(&api.get(&path(&id, ""), &[]).await?, &[]),
+            Verb::Events { id, after, follow: true } => {
+                let job = api.get(&path(&id, ""), &[]).await?;
+                follow::follow(&api, &id, after, self.remote.json, &job["budget"]).await
+            }
+            Verb::Events { id, after, follow: false } => {
+                follow::pages(&api, &id, after, self.remote.json).await
+            }
+            Verb::Cancel { id, session, reason } => {
+                let mut body = json!({});
+                for (name, value) in [("session_id", session), ("reason", reason)] {
+                    if let Some(value) = value {
+                        body[name] = json!(value);
+                    }
+                }
+                self.remote.show(&api.post(&path(&id, "/cancel"), &body).await?, &[])
+            }
+            Verb::Result { id, output } => save(&api, &id, output).await,
+        }
+    }
+}
+
+/// Writes a result as it comes: it may be larger than memory.
+async fn save(api: &Api, id: &str, output: Option<PathBuf>) -> Done {
+    let mut answer = api.open(&path(id, "/result")).await?;
+    let mut to: Box<dyn io::Write> = match &output {
+        Some(path) => Box::new(std::fs::File::create(path)?),
+        None => Box::new(io::stdout()),
+    };
+    while let Some(bytes) = answer.chunk().await? {
+        to.write_all(&bytes)?;
+    }
+    to.flush()?;
+    Ok(())
+}

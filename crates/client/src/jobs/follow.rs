@@ -1,0 +1,83 @@
+//! Following a job to its end: its events as they come, across broken connections and restarts of the server, each once.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::path;
+use super::screen::Screen;
+use crate::remote::{Api, Failure};
+use crate::tail::Frames;
+use crate::{Done, Ended};
+
+/// How long to wait before a broken stream is opened again.
+const RECONNECT: Duration = Duration::from_millis(500);
+
+/// Shows a job's events after the one with this number, until it ends; says how it ended.
+pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: &Value) -> Done {
+    let events = path(id, "/events");
+    let mut screen = Screen::new(!json && io::stdout().is_terminal(), budget);
+    let mut last = after.to_string();
+    let mut heard = false;
+    loop {
+        match Frames::open(api, &events, Some(&last)).await {
+            Ok(mut frames) => {
+                heard = true;
+                while let Some(frame) = frames.next().await {
+                    last = frame.id;
+                    show(&frame.data, json, &mut screen)?;
+                    if frame.name != "job.event" {
+                        return ended(&frame.data["payload"]);
+                    }
+                }
+            }
+            // A server that stops or starts is worth waiting for; one that says no is not.
+            Err(failure @ (Failure::Refused { status: 400..500, .. } | Failure::Stranger { .. })) => {
+                return Err(failure.into());
+            }
+            Err(failure) if !heard => return Err(failure.into()),
+            Err(_away) => {}
+        }
+        sleep(RECONNECT).await;
+    }
+}
+
+/// Shows what has happened so far, page by page.
+pub(super) async fn pages(api: &Api, id: &str, after: u64, json: bool) -> Done {
+    let mut screen = Screen::new(false, &Value::Null);
+    let mut last = after;
+    loop {
+        let page = api.get(&path(id, "/events"), &[("from_event_seq", last.to_string())]).await?;
+        let events = page["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for event in events {
+            show(event, json, &mut screen)?;
+        }
+        if page["has_more"] != true {
+            return Ok(());
+        }
+        last = page["last_event_seq"].as_u64().unwrap_or(last);
+    }
+}
+
+fn show(envelope: &Value, json: bool, screen: &mut Screen) -> Done {
+    if json {
+        writeln!(io::stdout().lock(), "{envelope}")?;
+        return Ok(());
+    }
+    screen.show(envelope)
+}
+
+/// The exit status that a job's end asks for.
+fn ended(payload: &Value) -> Done {
+    let status = payload["final_status"].as_str().unwrap_or("error");
+    let code = match status {
+        "success" => return Ok(()),
+        "cancelled" => 4,
+        "timed_out" => 5,
+        _ => 3,
+    };
+    let message = payload["message"].as_str().unwrap_or("it did not say why");
+    Err(Ended { code, message: format!("the job ended with {status}: {message}") }.into())
+}

@@ -1,0 +1,155 @@
+//! The client commands: they talk to a server like any other client. They decide nothing: what a command may do is the
+//! server's to say.
+
+mod agents;
+mod channels;
+mod checkpoints;
+mod decide;
+mod envelopes;
+mod intents;
+mod jobs;
+mod keys;
+mod leases;
+mod messages;
+pub mod moments;
+mod output;
+mod people;
+mod principals;
+pub mod remote;
+mod schemas;
+pub mod tail;
+mod tasks;
+mod traces;
+mod verify;
+mod webhooks;
+mod worker;
+mod workflows;
+
+use clap::{ArgMatches, FromArgMatches, Subcommand};
+
+/// A client command, as a part of a command line.
+#[derive(Debug)]
+pub struct Command(Verb);
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(name = "principal")]
+    Principals(principals::Principals),
+    #[command(name = "person")]
+    People(people::People),
+    #[command(name = "key")]
+    Keys(keys::Keys),
+    Whoami(principals::Whoami),
+    #[command(name = "agent")]
+    Agents(agents::Agents),
+    #[command(name = "identity")]
+    Identities(checkpoints::Identities),
+    #[command(name = "checkpoint")]
+    Checkpoints(checkpoints::Checkpoints),
+    #[command(name = "intent")]
+    Intents(intents::Intents),
+    #[command(name = "channel")]
+    Channels(channels::Channels),
+    #[command(name = "lease")]
+    Leases(leases::Leases),
+    #[command(name = "task")]
+    Tasks(tasks::Tasks),
+    #[command(name = "job")]
+    Jobs(jobs::Jobs),
+    Worker(worker::Worker),
+    #[command(name = "workflow")]
+    Workflows(workflows::Workflows),
+    #[command(name = "envelope")]
+    Envelopes(envelopes::Envelopes),
+    Send(messages::Send),
+    Ask(messages::Ask),
+    Reply(messages::Reply),
+    Messages(messages::Messages),
+    Tail(tail::Tail),
+    Trace(traces::Trace),
+    #[command(name = "schema")]
+    Schemas(schemas::Schemas),
+    #[command(name = "webhook")]
+    Webhooks(webhooks::Webhooks),
+    #[command(name = "moment")]
+    Moments(moments::Moments),
+    Decide(decide::Decide),
+    Verify(verify::Verify),
+}
+
+/// What went wrong, for people.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A job that was followed to an end that is no success: its exit status tells which (`jobs/follow.rs`).
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Ended {
+    /// The exit status.
+    pub code: u8,
+    /// How it ended.
+    pub message: String,
+}
+
+/// What every command answers with.
+pub type Done = Result<(), Failure>;
+
+impl FromArgMatches for Command {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Verb::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Subcommand for Command {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        Verb::augment_subcommands(command)
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Verb::augment_subcommands_for_update(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Verb::has_subcommand(name)
+    }
+}
+
+impl Command {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// Whatever went wrong, said for people.
+    pub async fn run(self) -> Done {
+        match self.0 {
+            Verb::Principals(principals) => principals.run().await,
+            Verb::People(people) => people.run().await,
+            Verb::Keys(keys) => keys.run().await,
+            Verb::Whoami(whoami) => whoami.run().await,
+            Verb::Agents(agents) => agents.run().await,
+            Verb::Identities(identities) => identities.run().await,
+            Verb::Checkpoints(checkpoints) => checkpoints.run().await,
+            Verb::Intents(intents) => intents.run().await,
+            Verb::Channels(channels) => channels.run().await,
+            Verb::Leases(leases) => leases.run().await,
+            Verb::Tasks(tasks) => tasks.run().await,
+            Verb::Jobs(jobs) => jobs.run().await,
+            Verb::Worker(worker) => worker.run().await,
+            Verb::Workflows(workflows) => workflows.run().await,
+            Verb::Envelopes(envelopes) => envelopes.run().await,
+            Verb::Send(send) => send.run().await,
+            Verb::Ask(ask) => ask.run().await,
+            Verb::Reply(reply) => reply.run().await,
+            Verb::Messages(messages) => messages.run().await,
+            Verb::Tail(tail) => tail.run().await,
+            Verb::Trace(trace) => trace.run().await,
+            Verb::Schemas(schemas) => schemas.run().await,
+            Verb::Webhooks(webhooks) => webhooks.run().await,
+            Verb::Moments(moments) => moments.run().await,
+            Verb::Decide(decide) => decide.run().await,
+            Verb::Verify(verify) => verify.run(),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `entente tail`: follows a stream of server-sent events, across broken connections and restarts of the server.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use reqwest::Response;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::Done;
+use super::messages::line;
+use super::remote::{Api, Failure, Remote, segment};
+
+/// How long to wait before a broken stream is opened again.
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// Follow what happens, as it happens
+#[derive(Debug, Args)]
+pub(super) struct Tail {
+    #[command(flatten)]
+    remote: Remote,
+    /// An intent's id, a channel's id or an agent's name [default: everything that the key may see]
+    subject: Option<String>,
+}
+
+impl Tail {
+    pub(super) async fn run(self) -> Done {
+        let api = self.remote.api()?;
+        let path = match &self.subject {
+            None => "/subscribe".to_owned(),
+            Some(id) if id.starts_with("intent_") => format!("/subscribe/intents/{}", segment(id)),
+            Some(id) if id.starts_with("chan_") => format!("/subscribe/channels/{}", segment(id)),
+            Some(id) => format!("/subscribe/agents/{}", segment(id)),
+        };
+        let mut last = None;
+        loop {
+            match Frames::open(&api, &path, last.as_deref()).await {
+                Ok(mut frames) => {
+                    while let Some(frame) = frames.next().await {
+                        print(&frame, self.remote.json)?;
+                        last = Some(frame.id);
+                    }
+                    writeln!(io::stderr(), "the stream broke; opening it again")?;
+                }
+                // A server that stops or starts is worth waiting for; one that says no is not.
+                Err(failure @ (Failure::Refused { status: 400..500, .. } | Failure::Stranger { .. })) => {
+                    return Err(failure.into());
+                }
+                Err(failure) if last.is_none() => return Err(failure.into()),
+                Err(_away) => {}
+            }
+            sleep(RECONNECT).await;
+        }
+    }
+}
+
+fn print(frame: &Frame, json: bool) -> Done {
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::json!({ "id": frame.id, "event": frame.name, "data": frame.data }))?;
+    } else if frame.name == "channel_message" {
+        writeln!(out, "{}", line(&frame.data))?;
+    } else {
+        writeln!(out, "{}: {}", frame.name, frame.data)?;
+    }
+    Ok(())
+}
+
+/// A frame of a stream.
+#[derive(Debug)]
+pub struct Frame {
+    /// What a stream is resumed after.
+    pub id: String,
+    /// What happened.
+    pub name: String,
+    /// The particulars.
+    pub data: Value,
+}
+
+/// An open stream.
+#[derive(Debug)]
+pub struct Frames {
+    response: Response,
+    buffer: Vec<u8>,
+    ready: VecDeque<Frame>,
+}
+
+impl Frames {
+    /// Opens a stream after the frame with this id.
+    ///
+    /// # Errors
+    /// There is no server, or it refuses.
+    pub async fn open(api: &Api, path: &str, last: Option<&str>) -> Result<Self, Failure> {
+        let response = api.stream(path, last).await?;
+        Ok(Self { response, buffer: Vec::new(), ready: VecDeque::new() })
+    }
+
+    /// The next frame; `None` when the stream broke.
+    pub async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            self.buffer.extend_from_slice(&self.response.chunk().await.ok()??);
+            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                self.ready.extend(read(&String::from_utf8_lossy(&frame)));
+            }
+        }
+    }
+}
+
+/// Reads a frame; `None` when it is a comment.
+fn read(text: &str) -> Option<Frame> {
+    let member = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        lines.next().map(|value| value.strip_prefix(' ').unwrap_or(value))
+    };
+    let data = serde_json::from_str(member("data")?).ok()?;
+    Some(Frame { id: member("id")?.to_owned(), name: member("event")?.to_owned(), data })
+}

@@ -1,0 +1,264 @@
+//! One job's command: a process group of its own, fed with the input, listened to line by line, and stopped when the job
+//! is. What it says is heard by `listener.rs` and gets to the server by `reports.rs`; which jobs there are is `host.rs`.
+
+use std::convert::Infallible;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use entente_domain::canonical::{hex, sha256};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::lines::Failed;
+use super::listener::{Listener, Seen};
+use super::reports::{End, Fate, Item, QUEUE, Reporter};
+use super::{Claimed, Stop};
+use crate::remote::Api;
+
+/// How commands are run.
+#[derive(Debug, Clone)]
+pub(super) struct Manner {
+    /// What `sh -c` is given.
+    pub(super) exec: String,
+    /// Whether standard input ends after the input, for commands that read all of it.
+    pub(super) filter: bool,
+    /// How long a command that was told to stop may take.
+    pub(super) grace: Duration,
+}
+
+/// Runs a job's command to its end, and tells the server of it.
+pub(super) async fn run(
+    api: &Api,
+    manner: &Manner,
+    job: &Claimed,
+    stop: &watch::Sender<Option<Stop>>,
+) -> Fate {
+    let (items, queue) = channel(QUEUE);
+    let (answers, asked) = unbounded_channel();
+    let on_cancel = || super::stop(stop, Stop::Cancelled);
+    let reporter = Reporter { api, job, on_cancel: &on_cancel };
+    let told = CancellationToken::new();
+    let mut running = match spawn(manner, job) {
+        Ok(child) => Running::new(child, job, manner, told.clone(), stop.subscribe()),
+        Err(e) => {
+            let message = format!("the command could not be started: {e}");
+            let end = End::Error(Failed::with("INTERNAL_ERROR", message));
+            // The queue is empty: there is room.
+            let _sent = items.send(Item::End(end)).await;
+            return reporter.tell(queue, answers).await;
+        }
+    };
+    let mut stopped = stop.subscribe();
+    let lost = async {
+        // The sender outlives this, so that the wait ends with the word only.
+        let _lost = stopped.wait_for(|stop| *stop == Some(Stop::Lost)).await;
+    };
+    let _guard = Guard { group: running.group, exited: running.exited.clone() };
+    let all = async {
+        let tells = async {
+            let fate = reporter.tell(queue, answers).await;
+            if fate == Fate::Lost {
+                super::stop(stop, Stop::Lost);
+            }
+            told.cancel();
+            fate
+        };
+        tokio::join!(running.live(items, asked), tells).1
+    };
+    tokio::select! {
+        fate = all => fate,
+        () = lost => Fate::Lost,
+    }
+}
+
+/// Leaves nothing of a command behind, however its job ends here.
+struct Guard {
+    group: Option<Pid>,
+    exited: CancellationToken,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Once it has ended, its number may be somebody else's.
+        if !self.exited.is_cancelled() {
+            signal(self.group, Signal::KILL);
+        }
+    }
+}
+
+/// Starts the command, away from the terminal's Ctrl-C, with what it has to know in its environment.
+fn spawn(manner: &Manner, job: &Claimed) -> std::io::Result<Child> {
+    let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or("null", |raw| raw.get()).to_owned();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(&manner.exec).process_group(0).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // The worker's own key is the worker's own: it could claim and end jobs.
+    command.env_remove("ENTENTE_API_KEY");
+    command
+        .env("ENTENTE_JOB_ID", &job.job_id)
+        .env("ENTENTE_AGENT", &job.agent)
+        .env("ENTENTE_ATTEMPT", job.attempt.to_string())
+        .env("ENTENTE_RESULT_ID", &job.result_id)
+        .env("ENTENTE_TRACE_ID", &job.trace_id)
+        .env("TRACEPARENT", traceparent(job))
+        .env("ENTENTE_LEASE", text(&job.lease))
+        .env("ENTENTE_LEASE_CONSTRAINTS", text(&job.lease_constraints))
+        .env("ENTENTE_BUDGET", text(&job.budget))
+        .env("ENTENTE_CREDENTIALS", text(&job.credentials))
+        .env("ENTENTE_DEADLINE", job.deadline.as_deref().unwrap_or_default());
+    command.spawn()
+}
+
+/// The trace with a span of this attempt's (ARCP §11).
+fn traceparent(job: &Claimed) -> String {
+    let span = sha256(format!("{} {}", job.job_id, job.attempt).as_bytes());
+    format!("00-{}-{}-01", job.trace_id, hex(&span[..8]))
+}
+
+/// A signal to a command and all that it started. That they are gone is as well.
+fn signal(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        let _gone = kill_process_group(group, signal);
+    }
+}
+
+/// A command that runs.
+struct Running<'a> {
+    child: Child,
+    group: Option<Pid>,
+    job: &'a Claimed,
+    manner: &'a Manner,
+    seen: Seen,
+    /// The server knows how the job ended.
+    told: CancellationToken,
+    /// The command itself has ended.
+    exited: CancellationToken,
+    stop: watch::Receiver<Option<Stop>>,
+}
+
+impl<'a> Running<'a> {
+    fn new(
+        child: Child,
+        job: &'a Claimed,
+        manner: &'a Manner,
+        told: CancellationToken,
+        stop: watch::Receiver<Option<Stop>>,
+    ) -> Self {
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let exited = CancellationToken::new();
+        Self { child, group, job, manner, seen: Seen::default(), told, exited, stop }
+    }
+
+    /// Feeds it, listens to it, waits for it, and says how it ended.
+    async fn live(&mut self, items: Sender<Item>, answers: UnboundedReceiver<String>) {
+        let (stdin, stdout, stderr) =
+            (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
+        let listener = Listener { job: self.job, seen: &self.seen, exited: &self.exited, items: &items };
+        let feeds = feed(stdin, self.job, self.manner.filter, answers, &self.exited);
+        let waits =
+            wait(&mut self.child, self.group, self.manner.grace, &self.told, &mut self.stop, &self.exited);
+        let (status, (), out, err) =
+            tokio::join!(waits, feeds, listener.output(stdout), listener.complaints(stderr));
+        if out || err {
+            signal(self.group, Signal::KILL);
+        }
+        if !self.seen.ended.get() {
+            // The server may have ended the job meanwhile; then nobody listens.
+            let _sent = items.send(Item::End(self.end(status.ok()))).await;
+        }
+    }
+
+    /// How a job ends whose command did not say it.
+    fn end(&self, status: Option<ExitStatus>) -> End {
+        let seen = &self.seen;
+        match *self.stop.borrow() {
+            Some(Stop::Cancelled) => {
+                let message = "the job was called off, and its command has stopped".to_owned();
+                return End::Error(Failed::with("CANCELLED", message));
+            }
+            Some(Stop::Drained | Stop::Lost) => return End::Release { reason: "the worker stops" },
+            None => {}
+        }
+        if status.is_some_and(|status| status.success()) {
+            if let Some(result_id) = seen.streamed.take() {
+                return End::Streamed { result_id, summary: None };
+            }
+            let result = seen.value.take().unwrap_or_else(|| RawValue::NULL.to_owned());
+            return End::Result { result, summary: None };
+        }
+        let how = status.map_or_else(|| "in a way that is not known".to_owned(), |status| status.to_string());
+        let complaint = seen.complaint.take();
+        let message = match complaint.trim() {
+            "" => format!("the command ended with {how}"),
+            said => format!("the command ended with {how}: {said}"),
+        };
+        let details = status.map(|status| json!({ "exit_code": status.code() }));
+        End::Error(Failed { details, ..Failed::with("INTERNAL_ERROR", message) })
+    }
+}
+
+/// Waits for the command's end. It is asked to end, and then made to, when the job is to stop, or is over and it goes on.
+async fn wait(
+    child: &mut Child,
+    group: Option<Pid>,
+    grace: Duration,
+    told: &CancellationToken,
+    stop: &mut watch::Receiver<Option<Stop>>,
+    exited: &CancellationToken,
+) -> std::io::Result<ExitStatus> {
+    let asks = async {
+        tokio::select! {
+            // Whoever has said how the job ends may take its time to end itself.
+            () = async { told.cancelled().await; sleep(grace).await } => {}
+            _ = stop.wait_for(Option::is_some) => {}
+        }
+        signal(group, Signal::TERM);
+        sleep(grace).await;
+        signal(group, Signal::KILL);
+        std::future::pending::<Infallible>().await
+    };
+    let status = tokio::select! {
+        status = child.wait() => status,
+        never = asks => match never {},
+    };
+    exited.cancel();
+    status
+}
+
+/// Writes the input, and then the answers to what the command asks.
+async fn feed(
+    stdin: Option<ChildStdin>,
+    job: &Claimed,
+    filter: bool,
+    mut answers: UnboundedReceiver<String>,
+    exited: &CancellationToken,
+) {
+    let Some(mut stdin) = stdin else { return };
+    let input = job.input.as_ref().map_or("null", |input| input.get());
+    let writes = async {
+        stdin.write_all(input.as_bytes()).await?;
+        stdin.write_all(b"\n").await?;
+        stdin.flush().await?;
+        if filter {
+            return Ok(());
+        }
+        while let Some(answer) = answers.recv().await {
+            stdin.write_all(answer.as_bytes()).await?;
+            stdin.write_all(b"\n").await?;
+            stdin.flush().await?;
+        }
+        std::io::Result::Ok(())
+    };
+    tokio::select! {
+        // A command that does not read its input is free not to.
+        _unread = writes => {}
+        () = exited.cancelled() => {}
+    }
+}

@@ -1,0 +1,239 @@
+//! What a signature is and which are taken (AEE §8, §11.2, reference A.9).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use entente_domain::envelopes::EnvelopeType;
+use entente_domain::envelopes::signing::{
+    Algorithm, PROFILE, Scope, Sig, SigningKey, VerifyingKey, decode, input, sign, wrong,
+};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::signatures::Signer;
+use serde_json::{Value, json};
+
+use super::{Members, object, sample, with};
+
+const SEED: [u8; 32] = [7; 32];
+const SECRET: [u8; 32] = [9; 32];
+
+pub(super) fn keys() -> [(SigningKey, VerifyingKey); 2] {
+    let signer = Signer::from_seed(&SEED);
+    let public = VerifyingKey::Ed25519(signer.public_key());
+    [
+        (SigningKey::Ed25519(Box::new(signer)), public),
+        (SigningKey::Hs256(SECRET.to_vec()), VerifyingKey::Hs256(SECRET.to_vec())),
+    ]
+}
+
+pub(super) fn signed(mut members: Members, key: &SigningKey) -> Members {
+    sign(&mut members, "key-2", key).unwrap();
+    members
+}
+
+pub(super) fn judged(members: &Members, key: &VerifyingKey) -> Result<(), Refusal> {
+    Sig::read(members)?.expect("it is signed").verify(members, key)
+}
+
+fn code(members: &Members, key: &VerifyingKey) -> Code {
+    judged(members, key).unwrap_err().code
+}
+
+/// Changes a member of the signature.
+fn resigned(members: &Members, name: &str, value: Value) -> Members {
+    let mut members = members.clone();
+    let sig = members["sig"].as_object_mut().unwrap();
+    match value {
+        Value::Null => drop(sig.remove(name)),
+        value => drop(sig.insert(name.to_owned(), value)),
+    }
+    members
+}
+
+/// A signature over the ten members alone, as another house would make it.
+pub(super) fn core_signed(mut members: Members) -> Members {
+    let made = Signer::from_seed(&SEED).sign(input(&members, Scope::Core).unwrap());
+    let sig = json!({
+        "alg": "ed25519", "kid": "key-2", "value": made.show(), "profile": PROFILE, "scope": "core",
+    });
+    members.insert("sig".to_owned(), sig);
+    members
+}
+
+#[test]
+fn what_is_signed_verifies_for_every_type_and_algorithm() {
+    for (key, check) in keys() {
+        for kind in EnvelopeType::ALL {
+            let members = signed(sample(kind), &key);
+            assert_eq!(judged(&members, &check), Ok(()));
+            let sig = Sig::read(&members).unwrap().unwrap();
+            assert_eq!((sig.kid.as_str(), sig.scope), ("key-2", Scope::Whole));
+            assert_eq!(members["sig"]["alg"], sig.algorithm.as_str());
+            // What stands in `sig` already is replaced and not signed.
+            assert_eq!(signed(members.clone(), &key), members);
+        }
+    }
+}
+
+/// The bytes under a signature, spelt out, so that others can make the same.
+#[test]
+fn the_input_is_the_prefix_and_the_canonical_form_without_sig() {
+    let members = object(json!({
+        "v": "1", "priority": "low", "unknown": [1.0, "ä"], "sig": { "x": 1 }, "payload": {}, "corr": "c", "to": "b",
+        "ts": "t", "from": "a", "id": "i", "type": "event", "intent": "x.y",
+    }));
+    let whole = input(&members, Scope::Whole).unwrap();
+    let expected = "aee-jcs-1\n{\"corr\":\"c\",\"from\":\"a\",\"id\":\"i\",\"intent\":\"x.y\",\"payload\":{},\
+                    \"priority\":\"low\",\"to\":\"b\",\"ts\":\"t\",\"type\":\"event\",\"unknown\":[1,\"ä\"],\"v\":\"1\"}";
+    assert_eq!(String::from_utf8(whole).unwrap(), expected);
+    let core = input(&members, Scope::Core).unwrap();
+    let expected = "aee-jcs-1\n{\"corr\":\"c\",\"from\":\"a\",\"id\":\"i\",\"intent\":\"x.y\",\"payload\":{},\
+                    \"reply_to\":null,\"to\":\"b\",\"ts\":\"t\",\"type\":\"event\",\"v\":\"1\"}";
+    assert_eq!(String::from_utf8(core).unwrap(), expected);
+}
+
+/// A signature that others can compare theirs with.
+#[test]
+fn a_known_envelope_has_a_known_signature() {
+    let members = object(json!({ "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "payload": { "n": 1 } }));
+    let text = "aee-jcs-1\n{\"id\":\"01JFB2R1JZKQ9V3K8W8Y9W1F2A\",\"payload\":{\"n\":1},\"v\":\"1\"}";
+    let signer = Signer::from_seed(&SEED);
+    let [(ed, _), (hs, _)] = keys();
+    assert_eq!(signed(members.clone(), &ed)["sig"]["value"], signer.sign(text).show());
+    // `printf 'aee-jcs-1\n{…}' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0909…`
+    let made = decode(signed(members, &hs)["sig"]["value"].as_str().unwrap()).unwrap();
+    assert_eq!(entente_domain::canonical::hex(&made), HS256_BY_OPENSSL);
+}
+
+const HS256_BY_OPENSSL: &str = "650e43c04b1d6f184f9ec783a2cfb9061d2fe838269222fe3a774427cd1b8694";
+
+#[test]
+fn whatever_cannot_be_verified_is_refused() {
+    let [(key, check), _] = keys();
+    let good = signed(sample(EnvelopeType::Task), &key);
+    for (name, value) in [
+        ("profile", json!(null)),
+        ("profile", json!("aee-jcs-2")),
+        ("profile", json!(1)),
+        ("scope", json!("all")),
+        ("scope", json!(false)),
+        ("alg", json!(null)),
+        ("alg", json!("none")),
+        ("alg", json!("Ed25519")),
+        ("alg", json!("hs256")),
+        ("kid", json!(null)),
+        ("kid", json!("")),
+        ("kid", json!(7)),
+        ("value", json!(null)),
+        ("value", json!("not base64!")),
+        ("value", json!([1])),
+    ] {
+        assert_eq!(
+            code(&resigned(&good, name, value.clone()), &check),
+            Code::SigUnverifiable,
+            "{name} {value}"
+        );
+    }
+    for sig in [json!("opaque"), json!({}), json!({ "alg": "ed25519", "kid": "key-2", "value": "AAAA" })] {
+        let refusal = Sig::read(&with(EnvelopeType::Task, "sig", sig)).unwrap_err();
+        assert_eq!(refusal.code, Code::SigUnverifiable);
+    }
+    // Beside them there may be anything.
+    assert_eq!(judged(&resigned(&good, "note", json!("x")), &check), Ok(()));
+    assert_eq!(Sig::read(&with(EnvelopeType::Task, "sig", json!(null))), Ok(None));
+    assert_eq!(Sig::read(&super::without(EnvelopeType::Task, "sig")), Ok(None));
+}
+
+/// The algorithm is the key's: whoever knows a public key must not be able to use it as a shared secret.
+#[test]
+fn no_key_verifies_by_another_algorithm_than_its_own() {
+    let [(ed, ed_check), (hs, hs_check)] = keys();
+    let VerifyingKey::Ed25519(public) = &ed_check else { panic!() };
+    let forger = SigningKey::Hs256(public.as_bytes().to_vec());
+    let forged = signed(sample(EnvelopeType::Task), &forger);
+    assert_eq!(code(&forged, &ed_check), Code::BadSignature);
+    assert_eq!(code(&resigned(&forged, "alg", json!("ed25519")), &ed_check), Code::BadSignature);
+    for (key, check) in [(&ed, &hs_check), (&hs, &ed_check)] {
+        let members = signed(sample(EnvelopeType::Task), key);
+        assert_eq!(code(&members, check), Code::BadSignature);
+        for alg in [Algorithm::Ed25519, Algorithm::Hs256] {
+            assert_eq!(code(&resigned(&members, "alg", json!(alg)), check), Code::BadSignature);
+        }
+    }
+    // Nor does one that says that it was made otherwise.
+    let relabelled = resigned(&signed(sample(EnvelopeType::Task), &ed), "alg", json!("HS256"));
+    assert_eq!(code(&relabelled, &ed_check), Code::BadSignature);
+}
+
+#[test]
+fn another_key_of_the_same_kind_verifies_nothing() {
+    let [(ed, _), (hs, _)] = keys();
+    let other = VerifyingKey::Ed25519(Signer::from_seed(&[8; 32]).public_key());
+    assert_eq!(code(&signed(sample(EnvelopeType::Task), &ed), &other), Code::BadSignature);
+    let other = VerifyingKey::Hs256([8; 32].to_vec());
+    let refusal = judged(&signed(sample(EnvelopeType::Task), &hs), &other).unwrap_err();
+    assert_eq!(refusal, wrong(), "every reason has the same words");
+}
+
+#[test]
+fn base64_is_read_in_all_its_forms_and_no_other() {
+    let bytes = [0xfb, 0xef, 0xff, 0x00, 0x10];
+    for engine in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
+        assert_eq!(decode(&engine.encode(bytes)), Some(bytes.to_vec()));
+    }
+    // Two alphabets in one, blanks, letters too few, bits that mean nothing.
+    for bad in ["-+8A", "AA AA", "A", "AB", "AA=A", "AAA==", "====", "AAAA\n"] {
+        assert_eq!(decode(bad), None, "{bad}");
+    }
+    for (key, check) in keys() {
+        let good = signed(sample(EnvelopeType::Task), &key);
+        let value = decode(good["sig"]["value"].as_str().unwrap()).unwrap();
+        for engine in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
+            assert_eq!(judged(&resigned(&good, "value", json!(engine.encode(&value))), &check), Ok(()));
+        }
+        for bad in [&value[..value.len() - 1], &[], &[value.as_slice(), &[0]].concat()[..]] {
+            let short = resigned(&good, "value", json!(STANDARD.encode(bad)));
+            assert_eq!(code(&short, &check), Code::BadSignature);
+        }
+    }
+}
+
+/// An integer that a double cannot hold would be bound only roughly (RFC 8785): such an envelope is not signed, and not
+/// believed.
+#[test]
+fn big_integers_cannot_be_signed() {
+    let [(key, check), _] = keys();
+    for (n, fits) in [
+        ("9007199254740991", true),
+        ("-9007199254740991", true),
+        ("9007199254740992", false),
+        ("9007199254740993", false),
+        ("-9007199254740992", false),
+        ("18446744073709551615", false),
+        ("1e300", false),
+        ("0.1", true),
+    ] {
+        let value: Value = serde_json::from_str(n).unwrap();
+        for payload in [json!({ "n": value }), json!({ "deep": [{ "n": [value] }] })] {
+            let mut members = with(EnvelopeType::Task, "payload", payload);
+            match sign(&mut members, "key-2", &key) {
+                Ok(()) => assert!(fits && judged(&members, &check).is_ok(), "{n}"),
+                Err(refusal) => {
+                    assert!(!fits && refusal.code == Code::SigUnverifiable, "{n}");
+                    // One who signs all the same is refused too.
+                    members.insert("sig".to_owned(), signed(sample(EnvelopeType::Task), &key)["sig"].clone());
+                    assert_eq!(code(&members, &check), Code::SigUnverifiable);
+                }
+            }
+        }
+    }
+    // Where nothing is bound nothing has to be exact.
+    let mut members = core_signed(sample(EnvelopeType::Task));
+    members.insert("requires".to_owned(), json!({ "timeout_ms": u64::MAX }));
+    assert_eq!(judged(&members, &check), Ok(()));
+}
+
+#[test]
+fn secrets_are_shown_nowhere() {
+    let [_, (_, check)] = keys();
+    assert_eq!(format!("{check:?}"), "HS256(…)");
+    assert_eq!([Algorithm::parse("HS256"), Algorithm::parse("none")], [Some(Algorithm::Hs256), None]);
+}

@@ -1,0 +1,237 @@
+//! What jobs are asked for, what time and their workers make of them, what they may do (ARCP §7 to §9).
+
+use chrono::TimeDelta;
+use entente_domain::budgets::Budget;
+use entente_domain::clock::rfc3339;
+use entente_domain::faults::Fault;
+use entente_domain::ids::{JobId, WorkerId};
+use entente_domain::jobs::ask::{JobAsk, Submit};
+use entente_domain::jobs::events::{Kind, Meaning, check};
+use entente_domain::jobs::{Cancel, Claim, Due, Job, JobStatus, OnLost, may};
+use entente_domain::refusal::Code;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::any::{Dice, at, json as any_json};
+
+fn submit(body: &Value) -> Submit {
+    serde_json::from_str(&body.to_string()).unwrap()
+}
+
+fn asked(body: &Value) -> JobAsk {
+    JobAsk::check(submit(body)).unwrap()
+}
+
+/// A job of what was asked, at second 0.
+fn job(ask: &JobAsk) -> Job {
+    let now = at(0);
+    Job {
+        id: JobId::mint(now, &Dice(1)),
+        agent: "echo@1".into(),
+        principal: "agent.a".into(),
+        session_id: uuid::Uuid::nil().into(),
+        counted: false,
+        lease: ask.lease.clone(),
+        expires_at: ask.expires_at,
+        deadline: ask.deadline(now, None),
+        idempotency_key: None,
+        fingerprint: ask.fingerprint,
+        parent_id: None,
+        delegate_id: None,
+        generation: 0,
+        payers: Vec::new(),
+        trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        intent_id: None,
+        needs_model: false,
+        on_lost: OnLost::Requeue,
+        max_attempts: 3,
+        created_at: now,
+        status: JobStatus::Pending,
+        last_seq: 0,
+        origin_seq: 0,
+        attempt: 0,
+        claim: None,
+        cancel: None,
+        streamed: None,
+        abandoned: Vec::new(),
+        ended_at: None,
+    }
+}
+
+fn held(mut job: Job, until: i64) -> Job {
+    let worker_id = WorkerId::mint(at(0), &Dice(2));
+    job.status = JobStatus::Running;
+    job.attempt = 1;
+    job.claim = Some(Claim { worker_id, token: [7; 32], expires_at: at(until * 1_000_000) });
+    job
+}
+
+/// Patterns of which some cover others.
+fn patterns() -> impl Strategy<Value = Vec<&'static str>> {
+    let all = vec!["/a/**", "/a/*", "/a/b", "/a/b/c", "/**", "/x/*/y", "/x/**", "/x/z/y"];
+    subsequence(all, 0..5)
+}
+
+proptest! {
+    #[test]
+    fn a_child_within_its_parent_can_do_nothing_else(
+        mine in patterns(), theirs in patterns(), spend in 0_u32..20, left in 0_u32..20,
+        ends in proptest::option::of(1_i64..20), parent_ends in proptest::option::of(1_i64..20), target in "/[abxyz](/[abcyz]){0,2}",
+    ) {
+        let lease = |patterns: &[&str], money: u32| json!({ "fs.read": patterns, "cost.budget": [format!("USD:{money}")] });
+        let constraints = |end: Option<i64>| json!({ "expires_at": end.map(|end| rfc3339(at(end * 1_000_000))) });
+        let parent = job(&asked(&json!({ "agent": "a", "lease_request": lease(&theirs, 20), "lease_constraints": constraints(parent_ends) })));
+        let mut child = asked(&json!({ "agent": "b", "lease_request": lease(&mine, spend), "lease_constraints": constraints(ends) }));
+        let remaining = Budget([("USD".to_owned(), left.to_string().parse().unwrap())].into());
+        let narrowed = child.narrow(&parent, &remaining);
+        if narrowed.is_ok() {
+            prop_assert!(!child.lease.covers("fs.read", &target) || parent.lease.covers("fs.read", &target));
+            prop_assert!(spend <= left);
+            prop_assert!(parent.expires_at.is_none_or(|end| child.expires_at.is_some_and(|mine| mine <= end)));
+        } else {
+            prop_assert_eq!(narrowed.unwrap_err().code, Code::LeaseSubsetViolation);
+            let whole = theirs.contains(&"/**") && spend <= left && ends.is_none();
+            prop_assert!(!whole, "a child that asks for nothing more is refused");
+        }
+    }
+
+    #[test]
+    fn the_same_ask_has_the_same_fingerprint(input in any_json(), other in any_json(), key in "[a-z]{1,4}") {
+        let body = json!({ "agent": "echo", "input": input, "lease_request": {}, "idempotency_key": key });
+        // Another order, another key, an empty member left out.
+        let mut again: Submit = submit(&json!({ "idempotency_key": "k", "input": input, "agent": "echo" }));
+        prop_assert_eq!(JobAsk::check(again.clone()).unwrap().fingerprint, asked(&body).fingerprint);
+        again.input = Some(RawValue::from_string(other.to_string()).unwrap());
+        prop_assert_eq!(JobAsk::check(again).unwrap().fingerprint == asked(&body).fingerprint, input == other);
+    }
+
+    #[test]
+    fn what_is_due_stays_due_until_something_is_done(
+        deadline in proptest::option::of(1_i64..40), expiry in proptest::option::of(1_i64..40), claim in 1_i64..40,
+        cancel in proptest::option::of(1_i64..40), when in 0_i64..50, later in 0_i64..50, fail in any::<bool>(),
+    ) {
+        let body = json!({
+            "agent": "a", "max_runtime_sec": deadline,
+            "lease_constraints": { "expires_at": expiry.map(|end| rfc3339(at(end * 1_000_000))) },
+        });
+        let mut job = held(job(&asked(&body)), claim);
+        job.on_lost = if fail { OnLost::Fail } else { OnLost::Requeue };
+        job.cancel = cancel.map(|due| Cancel { reason: "r".into(), due_at: at(due * 1_000_000) });
+        let now = at(when * 1_000_000);
+        let due = job.due(now);
+        // It is due exactly from the instant that is written down for the sweep.
+        prop_assert_eq!(due.is_some(), job.due_at().is_some_and(|at| at <= now));
+        prop_assert!(due.is_none() || job.due(now + TimeDelta::seconds(later)).is_some());
+        match due {
+            Some(Due::Requeue) => prop_assert!(!fail && cancel.is_none() && claim <= when),
+            Some(Due::End(Fault::Timeout)) => prop_assert!(deadline.unwrap() <= when),
+            // One second of grace.
+            Some(Due::End(Fault::LeaseExpired)) => prop_assert!(expiry.unwrap() < when),
+            Some(Due::End(Fault::Cancelled)) => prop_assert!(cancel.unwrap() <= when || claim <= when),
+            Some(Due::End(fault)) => prop_assert!(fail && fault == Fault::InternalError && claim <= when),
+            None => {}
+        }
+        job.status = JobStatus::Success;
+        prop_assert_eq!(job.due(now), None);
+    }
+
+    #[test]
+    fn only_the_token_of_the_claim_in_force_opens_a_job(token in any::<[u8; 32]>(), until in 1_i64..20, when in 0_i64..20) {
+        let job = held(job(&asked(&json!({ "agent": "a" }))), until);
+        prop_assert_eq!(job.hold(&[7; 32], at(when * 1_000_000)).is_ok(), when < until);
+        prop_assert_eq!(job.hold(&token, at(0)).is_ok(), token == [7; 32]);
+        let mut back = job;
+        back.give_back();
+        prop_assert_eq!(back.hold(&[7; 32], at(0)).unwrap_err().code, Code::ClaimLost);
+    }
+
+    #[test]
+    fn an_operation_is_refused_for_the_first_reason(
+        cancelled in any::<bool>(), expired in any::<bool>(), covered in any::<bool>(), spent in any::<bool>(),
+    ) {
+        let body = json!({
+            "agent": "a", "lease_request": { "tool.call": ["search"] }, "lease_constraints": { "expires_at": "1970-01-01T00:00:10Z" },
+        });
+        let mut job = held(job(&asked(&body)), 100);
+        job.cancel = cancelled.then(|| Cancel { reason: "r".into(), due_at: at(0) });
+        let left = Budget([("USD".to_owned(), if spent { "0" } else { "0.000000000001" }.parse().unwrap())].into());
+        let now = at(if expired { 10_000_000 } else { 9_999_999 });
+        let target = if covered { "search" } else { "shell" };
+        let said = may::operate(&job, &[&Budget::default(), &left], "tool.call", target, now).map_err(|refusal| refusal.code);
+        let expected = match (cancelled, expired, covered, spent) {
+            (true, ..) => Err(Code::Cancelled),
+            (_, true, ..) => Err(Code::LeaseExpired),
+            (_, _, false, _) => Err(Code::PermissionDenied),
+            (.., true) => Err(Code::BudgetExhausted),
+            _ => Ok(()),
+        };
+        prop_assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn whatever_stands_in_an_event_is_understood_or_refused(body in any_json(), members in proptest::collection::btree_map(
+        select(vec!["name", "value", "unit", "tool", "agent", "current", "total", "data", "encoding", "more", "chunk_seq", "result_id"]),
+        any_json(), 0..6),
+    ) {
+        let words = ["log", "thought", "tool_call", "tool_result", "status", "metric", "artifact_ref", "delegate", "progress",
+            "result_chunk", "x-vendor.a.b"];
+        let object = Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        for body in [&body, &object] {
+            let raw = RawValue::from_string(body.to_string()).unwrap();
+            for word in words {
+                match check(0, Kind::parse(word).unwrap(), &raw) {
+                    Ok(Meaning::Cost { amount, .. }) => prop_assert!(!amount.is_negative()),
+                    Ok(_) => prop_assert!(body.is_object()),
+                    Err(refusal) => prop_assert_eq!(refusal.code, Code::InvalidRequest),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_asked_is_taken_or_refused(body in any_json(), members in proptest::collection::btree_map(
+        select(vec!["agent", "input", "lease_request", "lease_constraints", "idempotency_key", "max_runtime_sec", "parent_job_id"]),
+        any_json(), 0..7),
+    ) {
+        let object = Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        for body in [body, object] {
+            if let Ok(said) = serde_json::from_str::<Submit>(&body.to_string())
+                && let Err(refusal) = JobAsk::check(said)
+            {
+                let known = [Code::InvalidRequest, Code::JobNotFound];
+                prop_assert!(known.contains(&refusal.code), "{refusal:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kinds_are_those_of_the_specification() {
+    for word in ["Log", "", "x-vendor.", "x-vendor.acme", "x-vendor..a", "x-vendor.acme.", "session.ping"] {
+        assert_eq!(Kind::parse(word), None, "{word}");
+    }
+    assert_eq!(Kind::parse("x-vendor.acme.a.b"), Some(Kind::Vendor));
+    assert_eq!((Kind::Progress.feature(), Kind::Log.feature()), (Some("progress"), None));
+}
+
+#[test]
+fn a_chunk_in_base64_counts_its_bytes() {
+    let body = |data: &str| {
+        let body =
+            json!({ "result_id": "r", "chunk_seq": 0, "data": data, "encoding": "base64", "more": false });
+        RawValue::from_string(body.to_string()).unwrap()
+    };
+    for (data, bytes) in [("", 0), ("AA==", 1), ("AAA=", 2), ("AAAA", 3)] {
+        let meaning = check(0, Kind::ResultChunk, &body(data)).unwrap();
+        assert_eq!(meaning.chunk().unwrap().decoded, bytes, "{data}");
+    }
+    for wrong in ["A", "AA", "AAA", "A===", "AA=A", "ä", "AB==", "A A="] {
+        assert_eq!(
+            check(0, Kind::ResultChunk, &body(wrong)).unwrap_err().code,
+            Code::InvalidRequest,
+            "{wrong}"
+        );
+    }
+}

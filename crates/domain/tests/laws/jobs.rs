@@ -1,0 +1,113 @@
+//! Jobs (ARCP §7, §8.4, §12): no job leaves a terminal state, versions resolve to one, chunks come in order.
+
+use entente_domain::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
+use entente_domain::faults::Fault;
+use entente_domain::jobs::{JobStatus, Turn, turned};
+use entente_domain::versions::{AgentRef, Versions, resolve};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let fault = select(Fault::ALL).prop_map(Turn::Failed);
+    prop_oneof![Just(Turn::Claimed), Just(Turn::Returned), Just(Turn::Finished), fault]
+}
+
+fn chunk(result_id: &str, chunk_seq: u32, more: bool) -> Chunk<'_> {
+    Chunk { result_id, chunk_seq, encoding: Encoding::Utf8, written: 10, decoded: 10, more }
+}
+
+proptest! {
+    #[test]
+    fn an_end_is_an_end(turns in vec(turn(), 0..20)) {
+        let (mut status, mut ends) = (JobStatus::Pending, 0);
+        for turn in turns {
+            let Some(next) = turned(status, turn) else { continue };
+            prop_assert!(!status.is_terminal(), "{status:?} went on with {turn:?}");
+            ends += usize::from(next.is_terminal());
+            status = next;
+        }
+        prop_assert!(ends <= 1);
+    }
+
+    #[test]
+    fn a_whole_stream_is_taken_and_ends(count in 1_u32..50) {
+        let mut streamed: Option<Streamed> = None;
+        for seq in 0..count {
+            prop_assert_eq!(end(streamed.as_ref(), Some("res_1"), None).is_ok(), false, "before its last chunk");
+            streamed = Some(take(streamed.as_ref(), chunk("res_1", seq, seq + 1 < count)).unwrap());
+        }
+        let streamed = streamed.as_ref();
+        prop_assert_eq!(end(streamed, Some("res_1"), Some(u64::from(count) * 10)), Ok(()));
+        prop_assert_eq!(end(streamed, None, None), Err(ChunkFault::Mixed));
+        let other = Err(ChunkFault::OtherSize { said: 1, got: u64::from(count) * 10 });
+        prop_assert_eq!(end(streamed, Some("res_1"), Some(1)), other);
+        prop_assert_eq!(take(streamed, chunk("res_1", count, false)), Err(ChunkFault::Complete));
+    }
+
+    #[test]
+    fn only_the_next_chunk_is_taken(next in 0_u32..100, got in 0_u32..100) {
+        let so_far = Streamed { result_id: "r".into(), encoding: Encoding::Utf8, next, bytes: 0, complete: false };
+        prop_assert_eq!(take(Some(&so_far), chunk("r", got, true)).is_ok(), next == got);
+    }
+
+    #[test]
+    fn a_name_comes_back(name in "[a-z0-9][a-z0-9._-]{0,20}", version in proptest::option::of("[a-zA-Z0-9.+_-]{1,20}")) {
+        let text = version.as_ref().map_or(name.clone(), |version| format!("{name}@{version}"));
+        prop_assert_eq!(AgentRef::parse(&text).unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn a_chunk_is_taken_for_what_it_is() {
+    let so_far = take(None, chunk("r", 0, true)).unwrap();
+    assert_eq!(take(Some(&so_far), chunk("s", 1, true)), Err(ChunkFault::OtherResult("r".into())));
+    let base64 = Chunk { encoding: Encoding::Base64, ..chunk("r", 1, true) };
+    assert_eq!(take(Some(&so_far), base64), Err(ChunkFault::OtherEncoding));
+    let large = Chunk { written: CHUNK_BYTES + 1, ..chunk("r", 1, true) };
+    assert_eq!(take(Some(&so_far), large), Err(ChunkFault::TooLarge));
+    assert_eq!(end(None, Some("r"), None), Err(ChunkFault::Mixed));
+    assert_eq!(end(None, None, None), Ok(()));
+}
+
+#[test]
+fn a_job_gets_one_version() {
+    let known = |registered: &[&str], default: Option<&str>| Versions {
+        registered: registered.iter().map(|version| (*version).to_owned()).collect(),
+        default: default.map(str::to_owned),
+    };
+    let asked = |text: &str| AgentRef::parse(text).unwrap();
+    let two = known(&["1.0.0", "2.0.0"], Some("1.0.0"));
+    assert_eq!(resolve(&asked("echo"), Some(&two)), Ok("1.0.0".to_owned()));
+    assert_eq!(resolve(&asked("echo@2.0.0"), Some(&two)), Ok("2.0.0".to_owned()));
+    assert_eq!(resolve(&asked("echo@3"), Some(&two)), Err(Fault::AgentVersionNotAvailable));
+    assert_eq!(resolve(&asked("echo"), Some(&known(&["1", "2"], None))), Ok("2".to_owned()));
+    assert_eq!(resolve(&asked("echo"), Some(&known(&[], None))), Err(Fault::AgentNotAvailable));
+    assert_eq!(resolve(&asked("echo@1"), None), Err(Fault::AgentNotAvailable));
+    assert!(
+        asked("echo").names("echo@1") && asked("echo@1").names("echo@1") && !asked("echo@2").names("echo@1")
+    );
+    for text in ["", "Echo", "-echo", "echo@", "echo@1@2", "e cho", "echo@1/2", "é"] {
+        assert_eq!(AgentRef::parse(text), None, "{text}");
+    }
+    assert!(AgentRef::parse("7zip").is_some() && AgentRef::parse("v@1.0.0+b1").is_some());
+}
+
+#[test]
+fn faults_end_jobs_as_the_taxonomy_says() {
+    let ended = |fault| turned(JobStatus::Running, Turn::Failed(fault)).unwrap();
+    assert_eq!(ended(Fault::Cancelled), JobStatus::Cancelled);
+    assert_eq!(ended(Fault::Timeout), JobStatus::TimedOut);
+    assert_eq!(
+        (ended(Fault::LeaseExpired), ended(Fault::BudgetExhausted)),
+        (JobStatus::Error, JobStatus::Error)
+    );
+    assert!(
+        Fault::InternalError.retryable()
+            && !Fault::LeaseExpired.retryable()
+            && !Fault::BudgetExhausted.retryable()
+    );
+    assert_eq!(Fault::ALL.len(), 15);
+    assert!(Fault::ALL.iter().all(|fault| Fault::parse(fault.wire()) == Some(*fault)));
+    assert!(JobStatus::ALL.iter().all(|status| JobStatus::parse(status.as_str()) == Some(*status)));
+}

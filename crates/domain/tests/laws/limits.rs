@@ -1,0 +1,27 @@
+//! The limits: how they must lie to each other. Most of it is checked while this file is compiled.
+
+use entente_domain::limits::{
+    DEFAULT_MAX_MESSAGES, DURATION_SECONDS, JSON_DEPTH, MAX_MESSAGES, METADATA_BYTES, NAME_BYTES, PAGE,
+    PATH_SEGMENTS, PAYLOAD_BYTES, RATE_PER_SECOND, STATE_BYTES, TEXT_BYTES, TITLE_BYTES, WAIT_SECONDS,
+};
+use serde_json::Value;
+
+/// Contract 10.5: `ask()` lists a channel without a filter until it finds its answer.
+const _: () = assert!(PAGE >= DEFAULT_MAX_MESSAGES, "a page holds all that a usual channel keeps");
+const _: () = assert!(MAX_MESSAGES >= DEFAULT_MAX_MESSAGES && DEFAULT_MAX_MESSAGES == 1_000, "RFC-0021 §1.2");
+
+const _: () = assert!(NAME_BYTES < TITLE_BYTES && TITLE_BYTES < TEXT_BYTES && TEXT_BYTES < STATE_BYTES);
+const _: () = assert!(METADATA_BYTES < PAYLOAD_BYTES && PAYLOAD_BYTES < STATE_BYTES, "parts fit their whole");
+const _: () = assert!(WAIT_SECONDS < DURATION_SECONDS && DURATION_SECONDS == 10 * 365 * 86_400);
+
+/// Columns of the database are signed numbers of 32 bits.
+const MOST: u32 = i32::MAX as u32;
+const _: () = assert!(DURATION_SECONDS <= MOST && MAX_MESSAGES <= MOST && RATE_PER_SECOND <= MOST);
+
+/// What may be stored can be parsed again: by patches a state grows deeper than one body, and an export wraps it.
+#[test]
+fn the_deepest_state_can_be_read_back() {
+    let levels = PATH_SEGMENTS + JSON_DEPTH + 4;
+    let deep = format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    assert!(serde_json::from_str::<Value>(&deep).is_ok(), "{levels} levels are more than the parser takes");
+}

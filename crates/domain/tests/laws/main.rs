@@ -1,0 +1,80 @@
+//! The laws of the law: what must hold of every module of `entente_domain` for all inputs, as properties.
+//!
+//! One file per module, under its name. `any` makes the random inputs that several of them share. A property says what
+//! the protocols promise, not how the code does it; where it needs a second opinion it has a slow and plain one.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod access;
+mod agents;
+mod amounts;
+mod any;
+mod approvals;
+mod arbitration;
+mod attachments;
+mod authority;
+mod bridges;
+mod budgets;
+mod canonical;
+mod capabilities;
+mod channels;
+mod checkpoints;
+mod clock;
+mod coordinators;
+mod costs;
+mod credentials;
+mod cursors;
+mod egress;
+mod envelope_keys;
+mod envelope_logs;
+mod envelopes;
+mod escalations;
+mod events;
+mod export;
+mod failures;
+mod federation;
+mod globs;
+mod governance;
+mod graphs;
+mod idempotency;
+mod identities;
+mod ids;
+mod intents;
+mod job_asks;
+mod jobs;
+mod judge;
+mod keys;
+mod leases;
+mod limits;
+mod memory;
+mod merkle;
+mod messages;
+mod moments;
+mod patch;
+mod payload;
+mod people;
+mod permits;
+mod plans;
+mod portfolios;
+mod principals;
+mod proofs;
+mod quotas;
+mod rate;
+mod redaction;
+mod refusal;
+mod retries;
+mod schemas;
+mod sessions;
+mod signatures;
+mod signing;
+mod slips;
+mod suspensions;
+mod tasks;
+mod tool_calls;
+mod tool_grants;
+mod tool_secrets;
+mod traces;
+mod triggers;
+mod vault_keys;
+mod waits;
+mod webhooks;

@@ -1,0 +1,367 @@
+//! Access lists of intents (RFC-0011). Tables `acls` and `acl_entries`; where an agent stands by them is `seats.rs`,
+//! asking for more is `access_requests.rs`.
+//!
+//! Whoever can no longer write loses its leases in the same transaction; an entry takes access too, where it is the first on
+//! an intent that was open to everybody.
+//!
+//! The scope `admin` opens no intent; it only lets an operator change who has access, which the log shows.
+
+use entente_domain::access::{self as law, Acl, Entry, EntryAsk, Level, Policy};
+use entente_domain::clock::Timestamp;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{EntryId, IntentId};
+use entente_domain::keys::Scope;
+use entente_domain::limits::ACL_ENTRIES;
+use entente_domain::principals::HOUSE;
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::lines::Line;
+use super::rounds::round;
+use super::seats::{level, policy, require, require_manager};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found, tasks};
+
+/// An intent's list; one that was never set is open and empty.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Acl> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let now = ctx.now();
+    require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    load(&mut connection, intent_id, now).await
+}
+
+/// Replaces an intent's list.
+///
+/// # Errors
+/// The caller does not manage access; an entry is not lawful; there are too many.
+pub async fn replace(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    default_policy: Policy,
+    entries: Vec<EntryAsk>,
+) -> Outcome<Acl> {
+    caller.require(Scope::IntentsWrite)?;
+    check_room(entries.len())?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    // Entries are listed by their ids: in the order in which they were given, though all are born now.
+    let mut ids: Vec<EntryId> = entries.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
+    ids.sort_unstable();
+    let entries = entries
+        .into_iter()
+        .zip(ids)
+        .map(|(ask, id)| law::grant(ask, intent_id, &caller.agent, id, now))
+        .collect::<Result<Vec<Entry>, Refusal>>()?;
+    save_policy(&mut tx, intent_id, default_policy).await?;
+    delete_all(&mut tx, intent_id).await?;
+    insert(&mut tx, &entries).await?;
+    let listed: Vec<_> = entries
+        .iter()
+        .map(|e| json!({ "principal_id": e.principal_id, "permission": e.permission, "expires_at": e.expires_at }))
+        .collect();
+    let payload = json!({ "replaced": true, "default_policy": default_policy, "entries": listed });
+    line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
+    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(Acl { intent_id, default_policy, entries })
+}
+
+/// Adds an entry to an intent's list.
+///
+/// # Errors
+/// As [`replace`].
+pub async fn grant(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: EntryAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Entry> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    let acl = load(&mut tx, intent_id, now).await?;
+    check_room(acl.entries.len() + 1)?;
+    let entry = law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
+    insert(&mut tx, std::slice::from_ref(&entry)).await?;
+    line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, described(&entry)));
+    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &entry, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(entry)
+}
+
+/// Takes an entry off an intent's list.
+///
+/// # Errors
+/// The caller does not manage access; there is no such entry.
+pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: EntryId) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let acl = load(&mut tx, intent_id, line.now()).await?;
+    let entry =
+        acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
+    delete(&mut tx, &[entry_id.uuid()]).await?;
+    line.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, described(entry)));
+    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(())
+}
+
+/// Takes entries that have ended off their lists and says so in the logs; one intent at a time, up to `limit` of them.
+/// That they count for nothing any more was true the instant they ended.
+///
+/// # Errors
+/// The database.
+pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = sqlx::query_scalar!(
+        "-- access::due
+         SELECT DISTINCT intent_id FROM (
+             SELECT intent_id FROM acl_entries WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) due",
+        ctx.now(),
+        limit
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    round(due.into_iter().map(|intent_id| expire_entries_of(ctx, intent_id.into()))).await
+}
+
+/// Takes the entries that have ended off one list.
+async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let now = line.now();
+    let ended: Vec<Entry> =
+        load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
+    if ended.is_empty() {
+        // Another server was faster.
+        return Ok(0);
+    }
+    let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
+    narrow(&mut tx, intent_id).await?;
+    delete(&mut tx, &ids).await?;
+    for entry in &ended {
+        line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
+    }
+    take_from_outsiders(&mut tx, ctx, &mut line, HOUSE).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(ended.len() as u64)
+}
+
+/// Takes, within a deed that changed who has access, the leases and the tasks of those who may no longer write
+/// (contract 7).
+pub(crate) async fn take_from_outsiders(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    leases::end_without_access(conn, ctx, line, actor).await?;
+    tasks::take_without_access(conn, ctx, line, actor).await
+}
+
+pub(crate) fn described(entry: &Entry) -> serde_json::Value {
+    json!({
+        "entry_id": entry.id, "principal_id": entry.principal_id, "principal_type": entry.principal_type,
+        "permission": entry.permission, "expires_at": entry.expires_at, "reason": entry.reason,
+    })
+}
+
+/// Whether a list may have this many entries.
+pub(crate) fn check_room(entries: usize) -> Result<(), Refusal> {
+    if entries <= ACL_ENTRIES {
+        return Ok(());
+    }
+    Err(Refusal::field(
+        Code::TooLarge,
+        "entries",
+        "too_long",
+        format!(
+            "An access list has at most {ACL_ENTRIES} entries. Use an open policy, or one service for many agents."
+        ),
+    ))
+}
+
+struct EntryRow {
+    id: uuid::Uuid,
+    intent_id: uuid::Uuid,
+    principal_id: String,
+    principal_type: String,
+    permission: String,
+    granted_by: String,
+    granted_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    reason: Option<String>,
+}
+
+impl TryFrom<EntryRow> for Entry {
+    type Error = AppError;
+
+    fn try_from(row: EntryRow) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            intent_id: row.intent_id.into(),
+            principal_id: row.principal_id,
+            principal_type: row.principal_type,
+            permission: level(&row.permission)?,
+            granted_by: row.granted_by,
+            granted_at: row.granted_at,
+            expires_at: row.expires_at,
+            reason: row.reason,
+        })
+    }
+}
+
+/// The list as it counts at this moment.
+pub(crate) async fn load(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Acl> {
+    let word = sqlx::query_scalar!(
+        "-- access::policy
+         SELECT default_policy FROM acls WHERE intent_id = $1",
+        intent_id.uuid()
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let default_policy = word.map_or(Ok(Policy::Open), |word| policy(&word))?;
+    let entries = load_all(conn, intent_id).await?.into_iter().filter(|entry| entry.in_force(now)).collect();
+    Ok(Acl { intent_id, default_policy, entries })
+}
+
+async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Entry>> {
+    let rows = sqlx::query_as!(
+        EntryRow,
+        "-- access::entries
+         SELECT id, intent_id, principal_id, principal_type, permission, granted_by, granted_at, expires_at, reason
+         FROM acl_entries WHERE intent_id = $1 ORDER BY id",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Entry::try_from).collect()
+}
+
+/// Closes an intent that is just made, where the operator has all new ones closed (`ENTENTE_DEFAULT_ACCESS`): its creator has all
+/// of it, and those who are assigned with it have `level`.
+///
+/// # Errors
+/// The database; somebody assigned is no name.
+pub(crate) async fn of_new(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    by: &str,
+    assigned: &[&str],
+    level: Level,
+) -> Outcome<()> {
+    let policy = ctx.settings.default_access;
+    if policy == Policy::Open {
+        // No row means open.
+        return Ok(());
+    }
+    let now = line.now();
+    let mut assigned = assigned.to_vec();
+    assigned.sort_unstable();
+    assigned.dedup();
+    let mut ids: Vec<EntryId> = assigned.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
+    ids.sort_unstable();
+    let entry = |(agent, id): (&&str, EntryId)| {
+        let ask = EntryAsk {
+            principal_id: (*agent).to_owned(),
+            principal_type: None,
+            permission: Some(level),
+            expires_at: None,
+            reason: None,
+        };
+        law::grant(ask, line.intent_id, by, id, now)
+    };
+    let entries = assigned.iter().zip(ids).map(entry).collect::<Result<Vec<Entry>, Refusal>>()?;
+    save_policy(conn, line.intent_id, policy).await?;
+    insert(conn, &entries).await?;
+    let listed: Vec<_> = entries.iter().map(described).collect();
+    let payload = json!({ "replaced": true, "default_policy": policy, "entries": listed });
+    line.record(ctx, Draft::of(Kind::AccessGranted, by, payload));
+    Ok(())
+}
+
+async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Policy) -> Outcome<()> {
+    sqlx::query!(
+        "-- access::save_policy
+         INSERT INTO acls (intent_id, default_policy) VALUES ($1, $2)
+         ON CONFLICT (intent_id) DO UPDATE SET default_policy = excluded.default_policy, narrowed = false",
+        intent_id.uuid(),
+        policy.as_str()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps an open list as narrow as its entries made it, now that some of them end by themselves.
+async fn narrow(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
+    sqlx::query!(
+        "-- access::narrow
+         INSERT INTO acls (intent_id, default_policy, narrowed) VALUES ($1, 'open', true)
+         ON CONFLICT (intent_id) DO UPDATE SET narrowed = true",
+        intent_id.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn insert(conn: &mut PgConnection, entries: &[Entry]) -> Outcome<()> {
+    for entry in entries {
+        sqlx::query!(
+            "-- access::insert
+             INSERT INTO acl_entries (id, intent_id, principal_id, principal_type, permission, granted_by, granted_at,
+                                      expires_at, reason)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            entry.id.uuid(),
+            entry.intent_id.uuid(),
+            entry.principal_id,
+            entry.principal_type,
+            entry.permission.as_str(),
+            entry.granted_by,
+            entry.granted_at,
+            entry.expires_at,
+            entry.reason
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn delete(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> Outcome<()> {
+    sqlx::query!("-- access::delete\n DELETE FROM acl_entries WHERE id = ANY($1)", ids).execute(conn).await?;
+    Ok(())
+}
+
+async fn delete_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
+    sqlx::query!("-- access::delete_all\n DELETE FROM acl_entries WHERE intent_id = $1", intent_id.uuid())
+        .execute(conn)
+        .await?;
+    Ok(())
+}

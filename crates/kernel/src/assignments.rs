@@ -1,0 +1,308 @@
+//! Assignments: which agents work on an intent (RFC-0001). Table `assignments`.
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{AssignmentId, FailureId, IntentId};
+use entente_domain::keys::Scope;
+use entente_domain::principals::{HOUSE, check_name};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::governance::Attempt;
+use super::lines::Line;
+use super::{Caller, Ctx, Outcome, governance, idempotency, not_found, seats};
+
+/// As what the server assigns an agent that was not yet.
+const RETRIED_AS: &str = "worker";
+
+/// An agent's assignment to an intent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Its id.
+    pub id: AssignmentId,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// The agent.
+    pub agent_id: String,
+    /// As what: `worker`, `coordinator`, or the client's own word.
+    pub role: String,
+    /// When.
+    pub assigned_at: Timestamp,
+}
+
+/// The agents assigned to an intent, in the order in which they were.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    load(&mut connection, intent_id).await
+}
+
+/// Assigns an agent to an intent, or changes what it is assigned as. Only who manages the intent makes a
+/// coordinator: one sees and manages all of its channels.
+///
+/// # Errors
+/// The intent is not there or not writable; a name is none.
+pub async fn assign(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    agent_id: &str,
+    role: &str,
+    once: Option<&Idempotency>,
+) -> Outcome<Assignment> {
+    caller.require(Scope::IntentsWrite)?;
+    check_name("agent_id", agent_id)?;
+    check_name("role", role)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if role == "coordinator" {
+        seat.standing.require_manager()?;
+    }
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "assign_agent" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, false).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let assignment = put(&mut tx, ctx, &mut line, &caller.agent, agent_id, role).await?;
+    let now = line.now();
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &assignment, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(assignment)
+}
+
+/// Assigns an agent, within a deed, to the intent of a line. The names are lawful, and who does it may.
+pub(crate) async fn put(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    by: &str,
+    agent_id: &str,
+    role: &str,
+) -> Outcome<Assignment> {
+    let now = line.now();
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, json!({})));
+    Ok(assignment)
+}
+
+/// Takes an agent off an intent.
+///
+/// # Errors
+/// The intent is not there or not writable; the agent is not assigned to it.
+pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "unassign_agent" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, true).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    if !delete(&mut tx, intent_id, agent_id).await? {
+        return Err(not_found("assignment"));
+    }
+    line.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(())
+}
+
+/// Another attempt at an intent that an agent is told of (RFC-0010, contract 11.5).
+#[derive(Debug)]
+pub(crate) struct Retry<'a> {
+    /// The agent.
+    pub agent_id: &'a str,
+    /// Whose work it takes over.
+    pub delegated_by: Option<&'a str>,
+    /// Which retry it is, from 1.
+    pub attempt: u32,
+    /// What went wrong.
+    pub last_error: Option<&'a str>,
+    /// The failure that it comes of.
+    pub failure_id: FailureId,
+}
+
+/// Assigns agents, each once, to the line's intent for another attempt, and tells them so: the server's own doing. Whoever is
+/// assigned already stays what it is.
+pub(crate) async fn retry(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    retries: &[Retry<'_>],
+) -> Outcome<()> {
+    let now = line.now();
+    let saved = sqlx::query!(
+        "-- assignments::retry
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
+         SELECT k.id, $1, k.agent_id, $2, $3, $4 FROM UNNEST($5::uuid[], $6::text[]) AS k (id, agent_id)
+         ON CONFLICT ON CONSTRAINT assignments_once
+         DO UPDATE SET assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
+         RETURNING id, agent_id, role",
+        line.intent_id.uuid(),
+        RETRIED_AS,
+        HOUSE,
+        now,
+        &retries.iter().map(|_| AssignmentId::mint(now, &*ctx.chance).uuid()).collect::<Vec<_>>(),
+        &retries.iter().map(|retry| retry.agent_id).collect::<Vec<_>>() as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    for retry in retries {
+        let Some(row) = saved.iter().find(|row| row.agent_id == retry.agent_id) else { continue };
+        let payload = json!({
+            "id": AssignmentId::from(row.id), "agent_id": row.agent_id, "role": row.role,
+            "assigned_at": entente_domain::clock::rfc3339(now), "delegated_by": retry.delegated_by,
+            "retry_attempt": retry.attempt, "last_error": retry.last_error, "failure_id": retry.failure_id,
+        });
+        line.record(ctx, Draft::of(Kind::AgentAssigned, HOUSE, payload));
+    }
+    Ok(())
+}
+
+/// Assigns an agent as what it was appointed as (RFC-0013), within the deed that appoints it; as what it was assigned before.
+pub(crate) async fn take_up(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    (agent_id, role): (&str, &str),
+    by: &str,
+    more: Value,
+) -> Outcome<Option<String>> {
+    let now = line.now();
+    let before = role_of(conn, line.intent_id, agent_id).await?;
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, more));
+    Ok(before)
+}
+
+/// Takes that assignment back within the deed that ends the appointment: the agent is what it was before. What somebody else has
+/// made of it since stays.
+pub(crate) async fn lay_down(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    (agent_id, role, before): (&str, &str, Option<&str>),
+    by: &str,
+    more: Value,
+) -> Outcome<()> {
+    let now = role_of(conn, line.intent_id, agent_id).await?;
+    if now.as_deref() != Some(role) || before == Some(role) {
+        return Ok(());
+    }
+    let Some(before) = before else {
+        delete(conn, line.intent_id, agent_id).await?;
+        let mut payload = json!({ "agent_id": agent_id });
+        extend(&mut payload, more);
+        line.record(ctx, Draft::of(Kind::AgentUnassigned, by, payload));
+        return Ok(());
+    };
+    let assignment = Assignment {
+        id: AssignmentId::mint(line.now(), &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: before.to_owned(),
+        assigned_at: line.now(),
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, more));
+    Ok(())
+}
+
+fn extend(payload: &mut Value, more: Value) {
+    if let (Value::Object(payload), Value::Object(more)) = (payload, more) {
+        payload.extend(more);
+    }
+}
+
+/// The event of an assignment. Who takes on work by itself was handed it by nobody: the SDK tells the two apart by
+/// `delegated_by` (contract 11.5).
+fn told(assignment: &Assignment, by: &str, more: Value) -> Draft {
+    let delegated_by = (by != assignment.agent_id).then_some(by);
+    let mut payload = json!({
+        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
+        "assigned_at": entente_domain::clock::rfc3339(assignment.assigned_at), "delegated_by": delegated_by,
+    });
+    extend(&mut payload, more);
+    Draft::of(Kind::AgentAssigned, by, payload)
+}
+
+async fn role_of(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<Option<String>> {
+    let role = sqlx::query_scalar!(
+        "-- assignments::role_of
+         SELECT role FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(role)
+}
+
+/// Takes an assignment away; whether there was one.
+async fn delete(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<bool> {
+    let gone = sqlx::query!(
+        "-- assignments::delete
+         DELETE FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected() > 0)
+}
+
+async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
+    let rows = sqlx::query_as!(
+        Assignment,
+        "-- assignments::load
+         SELECT id, intent_id, agent_id, role, assigned_at FROM assignments WHERE intent_id = $1 ORDER BY id",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Writes an assignment; an agent that is assigned already keeps its assignment's id.
+pub(crate) async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
+    let saved = sqlx::query_as!(
+        Assignment,
+        "-- assignments::save
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT ON CONSTRAINT assignments_once
+         DO UPDATE SET role = excluded.role, assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
+         RETURNING id, intent_id, agent_id, role, assigned_at",
+        assignment.id.uuid(),
+        assignment.intent_id.uuid(),
+        assignment.agent_id,
+        assignment.role,
+        by,
+        assignment.assigned_at
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(saved)
+}

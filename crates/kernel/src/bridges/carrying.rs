@@ -1,0 +1,109 @@
+//! Carrying: what a bridge's source has had since, a stretch at a time. Every server looks; one at a time carries over a
+//! bridge. What dies in between is carried on by whoever looks next.
+
+use std::sync::Arc;
+
+use entente_domain::bridges::Bridge;
+use entente_domain::canonical::sha256;
+use entente_domain::refusal::{Code, Refusal};
+
+use super::{Kept, answers, exports, jobs, may, mirrors, rows};
+use crate::jobs::Works;
+use crate::sends::Sends;
+use crate::{AppError, Caller, Ctx, Outcome, endpoints, rounds};
+
+/// Things that a bridge carries in one step at the most.
+pub(super) const STRETCH: u32 = 32;
+
+/// Who carries over one bridge, with everything that this takes.
+pub(super) struct Carrier<'a> {
+    pub ctx: &'a Ctx,
+    pub works: &'a Works,
+    pub sends: &'a Sends,
+    pub kept: &'a Kept,
+    /// As whom.
+    pub caller: Caller,
+}
+
+/// Carries what is there to carry, a stretch of each bridge; answers with how much that was.
+///
+/// # Errors
+/// The database.
+pub async fn step(ctx: &Ctx, works: &Works, sends: &Sends) -> Outcome<u64> {
+    let due = rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await?;
+    rounds::round(due.into_iter().map(|name| one(ctx, works, sends, name))).await
+}
+
+/// Carries over one bridge, if nobody else does.
+async fn one(ctx: &Ctx, works: &Works, sends: &Sends, name: String) -> Outcome<u64> {
+    let lock = sha256(format!("bridge\0{name}"));
+    let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
+    // A lock that is tried, and no row's: a locked row would hold back everybody's horizon meanwhile.
+    let mut guard = ctx.begin_guard().await?;
+    if !rows::guard(&mut guard, lock).await? {
+        return Ok(0);
+    }
+    let Some(kept) = rows::find(&mut guard, &name).await? else { return Ok(0) };
+    let done = match carry(ctx, works, sends, &kept).await {
+        Err(AppError::Refused(refusal)) if refusal.code != Code::Unavailable => {
+            rest(ctx, &kept, Some(&refusal)).await?;
+            Ok(0)
+        }
+        Err(AppError::Refused(refusal)) => Err(AppError::Unavailable(refusal.message)),
+        Ok(count) => {
+            rest(ctx, &kept, None).await?;
+            Ok(count)
+        }
+        failed => failed,
+    };
+    guard.rollback().await?;
+    done
+}
+
+async fn carry(ctx: &Ctx, works: &Works, sends: &Sends, kept: &Kept) -> Outcome<u64> {
+    let caller = powers(ctx, kept).await?;
+    let carrier = Carrier { ctx, works, sends, kept, caller };
+    let mut conn = ctx.pool.acquire().await?;
+    may(ctx, &mut conn, &carrier.caller, &kept.bridge, ctx.now()).await?;
+    drop(conn);
+    match &kept.bridge {
+        Bridge::Jobs(bridge) => {
+            let begun = jobs::begin(&carrier, bridge).await?;
+            Ok(begun + answers::bring(&carrier, bridge).await? + jobs::call_off(&carrier, bridge).await?)
+        }
+        Bridge::Mirror(bridge) => mirrors::show(&carrier, bridge).await,
+        Bridge::Export(bridge) => exports::send(&carrier, bridge).await,
+    }
+}
+
+/// The one whose key set the bridge up, or who has the key that this was rotated to.
+async fn powers(ctx: &Ctx, kept: &Kept) -> Outcome<Caller> {
+    let now = ctx.now();
+    let mut grants = endpoints::grants(&mut *ctx.pool.acquire().await?, &[kept.key_id], now).await?;
+    let Some(grant) = grants.remove(&kept.key_id) else {
+        let message = "The key that set this bridge up is no longer in force. Set it up again.";
+        return Err(Refusal::new(Code::Unauthenticated, message).into());
+    };
+    Ok(Caller::new(Arc::clone(&grant), Some(&kept.agent), now)?)
+}
+
+/// Says why a bridge cannot go on, if it cannot. It is tried again, and goes on by itself when it can.
+async fn rest(ctx: &Ctx, kept: &Kept, why: Option<&Refusal>) -> Outcome<()> {
+    let said = why.map(|refusal| refusal.message.as_str());
+    if kept.problem.as_deref() == said {
+        return Ok(());
+    }
+    if let Some(refusal) = why {
+        tracing::warn!(bridge = kept.name, code = refusal.code.wire(), "a bridge rests: {}", refusal.message);
+    }
+    rows::say(&mut *ctx.pool.acquire().await?, &kept.name, said).await
+}
+
+/// Forgets what was carried longer ago than envelopes are kept. Up to `limit`; answers with how much.
+///
+/// # Errors
+/// The database.
+pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
+    rows::forget(&mut *ctx.pool.acquire().await?, before, limit).await
+}

@@ -1,0 +1,155 @@
+//! Tasks that become jobs (ARCP §7.1), and jobs that nobody waits for any more. What comes back of them is `answers.rs`.
+//!
+//! A job is submitted under a key that is made of the task. Who dies before that is written down submits it again, and it is
+//! the same job.
+
+use entente_domain::bridges::{self as law, Jobs};
+use entente_domain::envelopes::EnvelopeType;
+use entente_domain::envelopes::letters::failure;
+use entente_domain::envelopes::pairing::PairStatus;
+use entente_domain::ids::JobId;
+use entente_domain::jobs::ask::Submit;
+use entente_domain::keys::Scope;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::traces::Trace;
+
+use super::answers::{admitted, parcel};
+use super::carrying::{Carrier, STRETCH};
+use super::finds::{self, Found};
+use super::rows::{self, Carried, Source};
+use crate::envelopes::{self, Kept};
+use crate::jobs::{self, Canceller, Origin};
+use crate::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
+
+/// Makes jobs of the tasks that came since.
+pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
+    let mut conn = carrier.ctx.pool.acquire().await?;
+    let from = carrier.kept.place.number;
+    let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
+    let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
+    let letters = envelopes::load_all(&mut conn, &ids).await?;
+    let made = rows::of_bridges(&mut conn, &letters).await?;
+    let waiting = pairs::of(&mut conn, &ids).await?;
+    drop(conn);
+    let now = carrier.ctx.now();
+    let waits = |id: &str| {
+        waiting.iter().any(|pair| {
+            pair.task_id == id && pair.respondent == bridge.entity && pair.status_at(now) == PairStatus::Open
+        })
+    };
+    for one in &found {
+        let letter = letters.get(&one.envelope_id).filter(|letter| {
+            letter.kind == EnvelopeType::Task
+                && bridge.takes(&letter.purpose)
+                && !one.taken
+                && !made.contains(&letter.id)
+                && waits(&letter.id)
+        });
+        match letter {
+            Some(task) => begin_one(carrier, bridge, one, task).await?,
+            None => rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &one.place).await?,
+        }
+    }
+    Ok(found.len() as u64)
+}
+
+async fn begin_one(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept) -> Outcome<()> {
+    let asked = Submit {
+        agent: bridge.agent.clone(),
+        input: Some(law::input(bridge.input, &task.body)?),
+        lease_request: bridge.lease.clone(),
+        lease_constraints: None,
+        idempotency_key: Some(law::key(&carrier.kept.name, &task.id)),
+        max_runtime_sec: law::runtime(task.receipt.received_at, task.receipt.deadline),
+        parent_job_id: None,
+        delegate_id: None,
+        intent_id: None,
+    };
+    let submitter = on_behalf(carrier, task);
+    match carrier.works.submit(&submitter, asked, Origin::Rest).await {
+        Ok(submitted) => note(carrier, bridge, at, task, submitted.job.id).await,
+        Err(AppError::Refused(refusal)) if passing(&refusal) => Err(AppError::Refused(refusal)),
+        Err(AppError::Refused(refusal)) => refuse(carrier, bridge, at, task, &refusal).await,
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether it is worth asking again for the same.
+fn passing(refusal: &Refusal) -> bool {
+    matches!(refusal.code, Code::Unavailable | Code::RateLimited)
+}
+
+/// The bridge's caller, in the trace of the task.
+fn on_behalf(carrier: &Carrier<'_>, task: &Kept) -> Caller {
+    let noted = entente_domain::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
+    let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*carrier.ctx.chance));
+    carrier.caller.clone().traced(trace)
+}
+
+/// Writes down that the task is a job now, and takes it out of the mailbox.
+async fn note(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept, job: JobId) -> Outcome<()> {
+    let ctx = carrier.ctx;
+    let mut tx = ctx.pool.begin().await?;
+    let (target, now) = (job.to_string(), ctx.now());
+    let (bridge_name, source) = (&carrier.kept.name, Source::Letter(&task.id));
+    let carried = Carried { bridge: bridge_name, source, target: &target, at: now, job: Some(job) };
+    rows::carried(&mut tx, &carried).await?;
+    mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
+    rows::advance(&mut tx, carrier.kept, &at.place).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Says that no job can be made of the task, and why.
+async fn refuse(
+    carrier: &Carrier<'_>,
+    bridge: &Jobs,
+    at: &Found,
+    task: &Kept,
+    refusal: &Refusal,
+) -> Outcome<()> {
+    let ctx = carrier.ctx;
+    let now = ctx.now();
+    let payload = failure(refusal.code.fault().wire(), &refusal.message, false);
+    // Of the time that the task came: tried again, it is the same envelope.
+    let source = format!("{}/refused", task.id);
+    let when = task.receipt.received_at;
+    let answer = parcel(carrier, bridge, task, (EnvelopeType::Error, payload), (&source, when), None)?;
+    let book = rulebook::latest(ctx).await?;
+    let mut tx = ctx.pool.begin().await?;
+    // Under the task's own name: it is no job, and becomes none later.
+    let answer = admitted(carrier, &book, Source::Letter(&task.id), answer, &mut tx).await?;
+    // Both mailboxes at once, in the order of everybody: the one that the answer goes to, and this one.
+    let own = [bridge.entity.as_str()];
+    let put = post::put_beside(ctx, &mut tx, &mut post::Known::new(), (answer.as_slice(), &own), now).await?;
+    mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
+    rows::advance(&mut tx, carrier.kept, &at.place).await?;
+    tx.commit().await?;
+    put.announce(ctx);
+    Ok(())
+}
+
+/// Stops jobs whose tasks' time ran out, or that somebody else has answered.
+pub(super) async fn call_off(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
+    let (ctx, caller) = (carrier.ctx, &carrier.caller);
+    let mut conn = ctx.pool.acquire().await?;
+    let now = ctx.now();
+    let stale = rows::stale(&mut conn, &carrier.kept.name, &bridge.entity, now, i64::from(STRETCH)).await?;
+    drop(conn);
+    for one in &stale {
+        let job = jobs::describe(ctx, caller, one.job_id).await?.job;
+        let reason = Some(format!("Nobody waits any more for the task `{}`.", one.source));
+        let by =
+            if caller.has(Scope::Admin) { Canceller::Operator } else { Canceller::Session(job.session_id) };
+        match jobs::cancel(ctx, caller, job.id, by, reason).await {
+            Ok(_) => {}
+            // It has just ended by itself, or is no longer this bridge's to stop: nobody is to be told of it either way.
+            Err(AppError::Refused(_)) => {
+                let mut conn = ctx.pool.acquire().await?;
+                rows::tell(&mut conn, &carrier.kept.name, &one.source, one.told, false).await?;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(stale.len() as u64)
+}

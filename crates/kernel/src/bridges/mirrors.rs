@@ -1,0 +1,99 @@
+//! Envelopes that are shown on a channel of an intent: each as one message, to the letter, sent by who set the bridge up.
+//!
+//! A message is sent under a key that is made of the envelope. Who dies before that is written down sends it again, and it is
+//! the same message.
+
+use entente_domain::bridges::{self as law, Mirror};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES};
+use entente_domain::messages::{Draft, MessageType};
+use entente_domain::payload::{Payload, scan};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+
+use super::Kept as Bridge;
+use super::carrying::{Carrier, STRETCH};
+use super::finds::{self, Found};
+use super::rows::{self, Carried, Source};
+use crate::envelopes::{self, Kept};
+use crate::sends::Command;
+use crate::visits::home;
+use crate::{AppError, Outcome};
+
+/// Shows what came since.
+pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64> {
+    let mut conn = carrier.ctx.pool.acquire().await?;
+    let (from, most) = (&carrier.kept.place, i64::from(STRETCH));
+    let found = match (&mirror.entity, &mirror.bus) {
+        (Some(entity), _) => finds::items(&mut conn, entity, from.number, most).await?,
+        (None, Some(bus)) => finds::sent(&mut conn, bus, from, most).await?,
+        (None, None) => Vec::new(),
+    };
+    let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
+    let letters = envelopes::load_all(&mut conn, &ids).await?;
+    let made = rows::of_bridges(&mut conn, &letters).await?;
+    drop(conn);
+    for one in &found {
+        let letter = letters.get(&one.envelope_id).filter(|letter| !made.contains(&letter.id));
+        match letter {
+            Some(letter) => show_one(carrier, mirror, one, letter).await?,
+            None => rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &one.place).await?,
+        }
+    }
+    Ok(found.len() as u64)
+}
+
+async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &Kept) -> Outcome<()> {
+    let ctx = carrier.ctx;
+    let key = law::key(&carrier.kept.name, &letter.id);
+    let once = Idempotency::new(&key, "mirror", letter.id.as_bytes())?;
+    let command = Command {
+        channel_id: mirror.channel_id,
+        intent_id: home(ctx, mirror.channel_id).await?,
+        draft: draft(carrier.kept, letter)?,
+        principal: carrier.caller.principal().to_owned(),
+        once: Some(once),
+        objection: None,
+        trace: None,
+    };
+    let target = match carrier.sends.send(command).await {
+        Ok(message) => message.id.to_string(),
+        Err(AppError::Refused(refusal)) if of_the_letter(&refusal) => {
+            tracing::info!(bridge = carrier.kept.name, error = %refusal, "an envelope was not shown");
+            format!("refused: {}", refusal.code.wire())
+        }
+        Err(failure) => return Err(failure),
+    };
+    let mut tx = ctx.pool.begin().await?;
+    let (bridge, source, at_time) = (&carrier.kept.name, Source::Letter(&letter.id), ctx.now());
+    rows::carried(&mut tx, &Carried { bridge, source, target: &target, at: at_time, job: None }).await?;
+    rows::advance(&mut tx, carrier.kept, &at.place).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Whether it is this one that cannot be shown, and not the channel where nothing can.
+fn of_the_letter(refusal: &Refusal) -> bool {
+    matches!(
+        refusal.code,
+        Code::Unprocessable | Code::TooLarge | Code::TooDeep | Code::InvalidRequest | Code::InvalidMoment
+    )
+}
+
+fn draft(bridge: &Bridge, letter: &Kept) -> Outcome<Draft> {
+    let whole = law::mirrored(&letter.body)?;
+    let fits = whole.as_str().len() <= PAYLOAD_BYTES && scan(whole.as_str().as_bytes()).is_ok();
+    let payload =
+        if fits { whole } else { Payload::stored(law::omitted("envelope_id", &letter.id).to_string())? };
+    let metadata = json!({ "bridge": bridge.name, "envelope_id": letter.id }).to_string();
+    debug_assert!(metadata.len() <= METADATA_BYTES, "a name and an id");
+    Ok(Draft {
+        sender: bridge.agent.clone(),
+        to: None,
+        message_type: MessageType::Notify,
+        correlation_id: None,
+        payload,
+        metadata: Some(Payload::stored(metadata)?),
+        expires_at: None,
+    })
+}

@@ -1,0 +1,190 @@
+//! Whether the stored logs are whole (RFC-0019): every event in its place, linked and unchanged, and the last one where the
+//! line ends; every checkpoint still true; every proof that was checked still one of its actor's. Reads what others wrote, all of one moment, and stops nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use entente_domain::access::Level;
+use entente_domain::canonical::show;
+use entente_domain::chains::{Break, verify, verify_end};
+use entente_domain::checkpoints::{self as law, Checkpoint, Told};
+use entente_domain::events::{Kind, Sealed};
+use entente_domain::identities::Identity;
+use entente_domain::ids::{CheckpointId, EventId, IntentId};
+use entente_domain::keys::Scope;
+use entente_domain::proofs;
+use entente_domain::signatures::PublicKey;
+use sqlx::PgConnection;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{AppError, Caller, Ctx, Outcome, aside, checkpoints, events, identities, seats, server_keys};
+
+/// What a verification of a stored log found (contract 13).
+#[derive(Debug, Clone)]
+pub struct Verification {
+    /// The events as they are stored, oldest first.
+    pub events: Vec<Sealed>,
+    /// How many checkpoints it was compared with.
+    pub checkpoint_count: usize,
+    /// What is wrong with them.
+    pub breaks: Vec<Break>,
+}
+
+/// Verifies an intent's whole chain.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Verification> {
+    caller.require(Scope::IntentsRead)?;
+    let turn = turn().await?;
+    let mut tx = ctx.snapshot().await?;
+    seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let stored = read(ctx, &mut tx, intent_id).await?;
+    tx.commit().await?;
+    stored.judge(intent_id, turn).await
+}
+
+/// Verifies the house's whole chain, and that every checkpoint it tells of is still there.
+///
+/// # Errors
+/// The scope `admin` is missing.
+pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
+    caller.require(Scope::Admin)?;
+    let turn = turn().await?;
+    let mut tx = ctx.snapshot().await?;
+    let stored = read(ctx, &mut tx, IntentId::HOUSE).await?;
+    let missing = missing(&mut tx, &stored.events).await?;
+    tx.commit().await?;
+    let mut found = stored.judge(IntentId::HOUSE, turn).await?;
+    found.breaks.extend(missing);
+    Ok(found)
+}
+
+/// Verifies a log for the server itself, without asking who asks.
+pub(crate) async fn of_log(ctx: &Ctx, log: IntentId) -> Outcome<Verification> {
+    let turn = turn().await?;
+    let mut tx = ctx.snapshot().await?;
+    let stored = read(ctx, &mut tx, log).await?;
+    tx.commit().await?;
+    stored.judge(log, turn).await
+}
+
+/// Whole logs that are in memory at once. Others wait for their turn.
+static TURNS: Semaphore = Semaphore::const_new(4);
+
+/// Waits for the turn to read a whole log.
+pub(crate) async fn turn() -> Outcome<SemaphorePermit<'static>> {
+    TURNS.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))
+}
+
+/// A log, and all that it is compared with, of one moment.
+struct Stored {
+    events: Vec<Sealed>,
+    /// Where the line ends: the last event's place and hash. `None` when that cannot be read, which is a fault.
+    end: Option<(i64, Option<String>)>,
+    checkpoints: Vec<Checkpoint>,
+    trusted: Vec<PublicKey>,
+    identities: Vec<Identity>,
+    /// What cannot be read any more: of events and the line's end.
+    unread: Vec<Break>,
+    /// The same of checkpoints.
+    unread_checkpoints: Vec<Break>,
+}
+
+impl Stored {
+    /// Keeps its turn until it is done, also when nobody waits for it any more.
+    async fn judge(self, log: IntentId, turn: SemaphorePermit<'static>) -> Outcome<Verification> {
+        aside(move || {
+            let _turn = turn;
+            self.judged(log)
+        })
+        .await
+    }
+
+    fn judged(self, log: IntentId) -> Verification {
+        let mut breaks = self.unread;
+        breaks.extend(verify(&self.events, 1, None));
+        if let Some((sequence, head)) = &self.end {
+            breaks.extend(verify_end(&self.events, *sequence, head.as_deref()));
+        }
+        let checkpoint_count = self.checkpoints.len() + self.unread_checkpoints.len();
+        breaks.extend(self.unread_checkpoints);
+        breaks.extend(law::verify(log, &self.events, &self.checkpoints, &self.trusted));
+        breaks.extend(proofs::verify(&self.events, &self.identities));
+        Verification { events: self.events, checkpoint_count, breaks }
+    }
+}
+
+async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stored> {
+    let mut unread = Vec::new();
+    let end = match super::lines::tails(conn, &[log]).await {
+        Ok(mut found) => Some(found.pop().map_or((0, None), |(_, tail)| (tail.sequence, tail.head))),
+        Err(AppError::Inconsistent(why)) => {
+            let reason = format!("where the log ends cannot be read: {why}");
+            unread.push(Break {
+                sequence: 0,
+                event_id: EventId::from(uuid::Uuid::nil()),
+                checkpoint_id: None,
+                reason,
+            });
+            None
+        }
+        Err(failure) => return Err(failure),
+    };
+    let (mut events, mut checkpoints, mut unread_checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+    for stored in events::stored(conn, log).await? {
+        match stored {
+            Ok(event) => events.push(Sealed::from(&event)),
+            Err(fault) => unread.push(fault),
+        }
+    }
+    for stored in checkpoints::of_log(conn, log).await? {
+        match stored {
+            Ok(checkpoint) => checkpoints.push(checkpoint),
+            Err(fault) => unread_checkpoints.push(fault),
+        }
+    }
+    let trusted = server_keys::trusted(conn, &ctx.server_keys).await?;
+    let signers = signers(&events);
+    let identities = if signers.is_empty() { Vec::new() } else { identities::all(conn, &signers).await? };
+    let end = end.map(|(sequence, head)| (sequence, head.as_ref().map(show)));
+    Ok(Stored { events, end, checkpoints, trusted, identities, unread, unread_checkpoints })
+}
+
+/// Those whose proofs the server has checked.
+pub(crate) fn signers(events: &[Sealed]) -> Vec<&str> {
+    let signed = events.iter().filter(|event| event.proof_verified);
+    signed.map(|event| event.actor.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The checkpoints that the house's log tells of and that are gone, moved to another log, have another root, or are not
+/// signed as they were last: with another witness, or without the one that they had.
+async fn missing(conn: &mut PgConnection, house: &[Sealed]) -> Outcome<Vec<Break>> {
+    let mut told: BTreeMap<CheckpointId, (&Sealed, Told<'_>)> = BTreeMap::new();
+    for event in house.iter().filter(|event| !event.posted) {
+        if event.event_type == Kind::CheckpointCreated.wire() {
+            told.extend(law::told(&event.payload).map(|(id, what)| (id, (event, what))));
+        } else if event.event_type == Kind::CheckpointAnchored.wire()
+            && let Some((id, signature)) = law::told_again(&event.payload)
+            && let Some((teller, what)) = told.get_mut(&id)
+        {
+            (*teller, what.signature) = (event, signature);
+        }
+    }
+    let ids: Vec<CheckpointId> = told.keys().copied().collect();
+    let stored = checkpoints::bare(conn, &ids).await?;
+    let breaks = told.into_iter().filter_map(|(id, (event, what))| {
+        let same = stored.get(&id).is_some_and(|(log, root, signature)| {
+            *log == what.log
+                && root.as_slice().try_into().is_ok_and(|digest| show(&digest) == what.merkle_root)
+                && signature == what.signature
+        });
+        (!same).then(|| Break {
+            checkpoint_id: Some(id.to_string()),
+            ..Break::of(
+                event,
+                &format!("checkpoint {id}, which this event tells of, is gone or is another one"),
+            )
+        })
+    });
+    Ok(breaks.collect())
+}

@@ -1,0 +1,325 @@
+//! Checkpoints (RFC-0019): the servers' signed word on a log, proofs under it, and its anchors outside. Table
+//! `checkpoints` (its rows are `checkpoints/rows.rs`), written under the lock of the house, whose log tells of each.
+
+mod rows;
+
+use entente_domain::access::Level;
+use entente_domain::canonical::{self, Digest};
+use entente_domain::checkpoints::{Anchor, Checkpoint, CheckpointScope};
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{CheckpointId, EventId, IntentId};
+use entente_domain::keys::Scope;
+use entente_domain::merkle::{Step, Tree};
+use entente_domain::principals::HOUSE;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::traces::Trace;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use self::rows::{Row, grown, insert, leaves, save_anchor};
+pub(crate) use self::rows::{bare, load, of_log};
+use super::lines::Line;
+use super::{
+    AppError, Caller, Ctx, Outcome, aside, chains, idempotency, intents, not_found, seats, server_keys,
+};
+
+/// Takes a checkpoint of a log, of the intent's or of the house's own (the nil intent). A log that is not whole is not
+/// vouched for.
+///
+/// # Errors
+/// The scope `admin` is missing; there is no such intent; its log is empty or not whole.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    log: IntentId,
+    once: Option<&Idempotency>,
+) -> Outcome<Checkpoint> {
+    caller.require(Scope::Admin)?;
+    if log != IntentId::HOUSE {
+        let mut connection = ctx.pool.acquire().await?;
+        intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
+    }
+    let tree = whole(ctx, log).await?;
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let made = take(ctx, &mut tx, log, &tree, caller.principal(), caller.trace).await?;
+    idempotency::keep(&mut tx, caller, once, &made, ctx.now()).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(made)
+}
+
+/// Takes the checkpoints that are due: of logs that have grown by `every` events since their last one. Reads where every
+/// line ends, and so is run seldom.
+///
+/// # Errors
+/// The database.
+pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let Some(every) = ctx.settings.checkpoint_every else { return Ok(0) };
+    let due = sqlx::query_scalar!(
+        "-- checkpoints::due
+         SELECT c.intent_id FROM intent_clock c
+         WHERE c.sequence - coalesce((SELECT k.last_sequence FROM checkpoints k WHERE k.intent_id = c.intent_id
+                                      ORDER BY k.last_sequence DESC LIMIT 1), 0) >= $1
+         ORDER BY c.intent_id LIMIT $2",
+        every,
+        limit
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let mut taken = 0;
+    for log in due.into_iter().map(IntentId::from) {
+        let tree = match whole(ctx, log).await {
+            Ok(tree) => tree,
+            Err(why @ (AppError::Refused(_) | AppError::Inconsistent(_))) => {
+                tracing::error!(%log, error = %why, "no checkpoint is taken of a log that is not whole");
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+        if grown(&mut tx, log).await? < every {
+            // Another server was faster.
+            continue;
+        }
+        take(ctx, &mut tx, log, &tree, HOUSE, None).await?;
+        tx.commit().await?;
+        ctx.feed.news(IntentId::HOUSE);
+        taken += 1;
+    }
+    Ok(taken)
+}
+
+/// A log's leaves up to where it ends now, if it is whole. Read without a lock: whatever a log had it has for ever, so that
+/// a checkpoint of it is true whenever it is signed, and a long log stops nobody.
+async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
+    let found = chains::of_log(ctx, log).await?;
+    let Some(first) = found.breaks.first() else {
+        return aside(move || Tree::new(entente_domain::checkpoints::leaves(&found.events))).await;
+    };
+    let message = format!(
+        "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",
+        first.sequence, first.reason
+    );
+    Err(super::refuse(Code::Unprocessable, message))
+}
+
+async fn take(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    log: IntentId,
+    tree: &Tree,
+    actor: &str,
+    trace: Option<Trace>,
+) -> Outcome<Checkpoint> {
+    let mut line = Line::open(conn, IntentId::HOUSE, trace, ctx.now()).await?;
+    let now = line.now();
+    let id = CheckpointId::mint(now, &*ctx.chance);
+    let made = Checkpoint::take(log, tree, id, now, &ctx.server_keys.signer)?;
+    insert(conn, &made).await?;
+    let payload = json!({
+        "checkpoint_id": made.checkpoint_id, "intent_id": made.intent_id, "scope": made.scope,
+        "merkle_root": made.merkle_root, "event_count": made.event_count, "last_sequence": made.last_sequence,
+        "signed_by": made.signed_by, "signature": made.signature,
+    });
+    line.record(ctx, Draft::of(Kind::CheckpointCreated, actor, payload));
+    line.save(conn).await?;
+    Ok(made)
+}
+
+/// Which checkpoints to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only of this intent's log.
+    pub intent_id: Option<IntentId>,
+    /// Only of this sort of log.
+    pub scope: Option<CheckpointScope>,
+    /// Only older than this one: the cursor.
+    pub before: Option<CheckpointId>,
+    /// How many at the most.
+    pub limit: u32,
+}
+
+/// The checkpoints that the caller may see, the newest first: of intents that it can read; for admins all.
+///
+/// # Errors
+/// The scope is missing; the intent is not there or not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Checkpoint>> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let (now, every) = (ctx.now(), caller.has(Scope::Admin));
+    if let Some(intent) = filter.intent_id.filter(|_| !every) {
+        seats::require(&mut connection, &caller.agent, intent, Level::Read, now).await?;
+    }
+    let rows = sqlx::query_as!(
+        Row,
+        "-- checkpoints::list
+         SELECT k.id, k.intent_id, k.merkle_root, k.event_count, k.first_sequence, k.last_sequence, k.created_at,
+                k.signed_by, k.signature, k.anchor
+         FROM checkpoints k LEFT JOIN intents i ON i.id = k.intent_id LEFT JOIN acls a ON a.intent_id = k.intent_id
+         WHERE ($1::uuid IS NULL OR k.intent_id = $1)
+           AND ($2::boolean IS NULL OR (i.id IS NULL) = $2)
+           AND ($3::uuid IS NULL OR k.id < $3)
+           AND ($4 OR i.id IS NOT NULL AND (
+                a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $5 OR EXISTS (
+                SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $5
+                AND (e.expires_at IS NULL OR e.expires_at > $6))))
+         ORDER BY k.id DESC LIMIT $7",
+        filter.intent_id.map(IntentId::uuid),
+        filter.scope.map(|scope| scope == CheckpointScope::House),
+        filter.before.map(CheckpointId::uuid),
+        every,
+        caller.agent,
+        now,
+        i64::from(filter.limit)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    rows.into_iter().map(Checkpoint::try_from).collect()
+}
+
+/// Requires that the key reads logs at all.
+fn require_reader(caller: &Caller) -> Result<(), Refusal> {
+    if caller.has(Scope::Admin) { Ok(()) } else { caller.require(Scope::IntentsRead) }
+}
+
+/// One checkpoint.
+///
+/// # Errors
+/// It is not there, or not visible to the caller.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: CheckpointId) -> Outcome<Checkpoint> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    visible(&mut connection, caller, id, ctx.now()).await
+}
+
+async fn visible(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: CheckpointId,
+    now: Timestamp,
+) -> Outcome<Checkpoint> {
+    let found = load(conn, id).await?.ok_or_else(|| not_found("checkpoint"))?;
+    if caller.has(Scope::Admin) {
+        return Ok(found);
+    }
+    let intent = found.intent_id.ok_or_else(|| not_found("checkpoint"))?;
+    let seat = seats::seat(conn, &caller.agent, intent, now).await?;
+    seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found("checkpoint"))?;
+    Ok(found)
+}
+
+/// That an event is under a checkpoint.
+#[derive(Debug, Clone)]
+pub struct Proof {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The event's hash, as it is stored.
+    pub leaf: Digest,
+    /// The event's place under the checkpoint, from 0.
+    pub index: usize,
+    /// The way to the root. It leads there unless the log was rewritten: whoever reads it checks that.
+    pub path: Vec<Step>,
+}
+
+/// Proves that an event is under a checkpoint.
+///
+/// # Errors
+/// The checkpoint is not there or not visible; the event is not under it.
+pub async fn prove(ctx: &Ctx, caller: &Caller, id: CheckpointId, event: EventId) -> Outcome<Proof> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let checkpoint = visible(&mut connection, caller, id, ctx.now()).await?;
+    let leaves = leaves(&mut connection, &checkpoint).await?;
+    let index = leaves.iter().position(|(id, _)| *id == event);
+    let index = index.ok_or_else(|| not_found("event under this checkpoint"))?;
+    let leaf = leaves[index].1;
+    let tree = Tree::new(leaves.into_iter().map(|(_, hash)| hash).collect());
+    let path = tree.path(tree.len(), index).ok_or_else(|| not_found("event under this checkpoint"))?;
+    Ok(Proof { checkpoint, leaf, index, path })
+}
+
+/// Whether the log between two checkpoints only grew.
+#[derive(Debug, Clone)]
+pub struct Consistency {
+    /// The earlier checkpoint.
+    pub from: Checkpoint,
+    /// The later one.
+    pub to: Checkpoint,
+    /// Why not, if it did not.
+    pub fault: Option<String>,
+    /// The last event that both cover, by id and hash.
+    pub boundary: Option<(EventId, Digest)>,
+}
+
+/// Compares two checkpoints of one log with the log.
+///
+/// # Errors
+/// One is not there or not visible; they are of two logs; the first covers more than the second.
+pub async fn compare(
+    ctx: &Ctx,
+    caller: &Caller,
+    from: CheckpointId,
+    to: CheckpointId,
+) -> Outcome<Consistency> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let from = visible(&mut connection, caller, from, ctx.now()).await?;
+    let to = visible(&mut connection, caller, to, ctx.now()).await?;
+    if from.log() != to.log() || from.last_sequence > to.last_sequence {
+        let message = "The two checkpoints must be of one log, the earlier one as `from_checkpoint`.";
+        return Err(super::refuse(Code::Unprocessable, message));
+    }
+    let trusted = server_keys::trusted(&mut connection, &ctx.server_keys).await?;
+    let leaves = leaves(&mut connection, &to).await?;
+    let boundary = from.count().and_then(|count| leaves.get(count - 1).copied());
+    let tree = Tree::new(leaves.into_iter().map(|(_, hash)| hash).collect());
+    let root = |checkpoint: &Checkpoint| canonical::read(&checkpoint.merkle_root).zip(checkpoint.count());
+    let agrees = match (root(&from), root(&to)) {
+        (Some((from, first)), Some((to, second))) => tree.agrees((first, &from), (second, &to)),
+        _ => false,
+    };
+    let rewritten = (!agrees).then(|| "the log gives other roots: it was rewritten".to_owned());
+    let fault = [&from, &to].iter().find_map(|one| one.signature_fault(&trusted)).or(rewritten);
+    Ok(Consistency { from, to, fault, boundary })
+}
+
+/// What is said of an outside witness.
+#[derive(Debug, Clone)]
+pub struct AnchorAsk {
+    /// The anchor; without `anchored_at` it is of now.
+    pub anchor: Anchor,
+    /// When the witness saw the checkpoint.
+    pub anchored_at: Option<Timestamp>,
+}
+
+/// Keeps the word of an outside witness on a checkpoint, in the place of an earlier one. The house's log keeps all of them.
+/// Nothing is fetched and nothing is sent: whoever asks the witness does so outside, and brings its receipt.
+///
+/// # Errors
+/// The scope `admin` is missing; there is no such checkpoint, or it is not what was signed; the anchor is not lawful.
+pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk) -> Outcome<Checkpoint> {
+    caller.require(Scope::Admin)?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let anchored_at = rfc3339(ask.anchored_at.unwrap_or(line.now()));
+    let anchor = Anchor { anchored_at, ..ask.anchor }.check()?;
+    let found = load(&mut tx, id).await?.ok_or_else(|| not_found("checkpoint"))?;
+    let signed = found.anchored(anchor, &ctx.server_keys.signer).map_err(|why| {
+        let message = format!(
+            "The checkpoint is not signed again with its anchor: {why}. Take a new one, and anchor that."
+        );
+        Refusal::new(Code::Unprocessable, message)
+    })?;
+    save_anchor(&mut tx, &signed).await?;
+    let payload = json!({ "checkpoint_id": id, "anchor": signed.anchor, "signature": signed.signature });
+    line.record(ctx, Draft::of(Kind::CheckpointAnchored, caller.principal(), payload));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(signed)
+}

@@ -1,0 +1,156 @@
+//! What an admin sees of credentials and does about them: their states, never their values (ARCP §14).
+
+use entente_domain::clock::Timestamp;
+use entente_domain::credentials::State;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::ids::{CredentialId, IntentId, JobId};
+use entente_domain::keys::Scope;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::rows;
+use crate::lines::Line;
+use crate::{AppError, Caller, Ctx, Outcome, not_found, unknown};
+
+/// Which credentials are asked for.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Only those that stand there.
+    pub state: Option<State>,
+    /// Only those after this one.
+    pub after: Option<CredentialId>,
+    /// At most so many of them, with all their values.
+    pub limit: u32,
+}
+
+/// One value of a credential, as an admin sees it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The credential.
+    pub id: CredentialId,
+    /// Which of its values.
+    pub generation: u32,
+    /// Whose it is.
+    pub job_id: JobId,
+    /// Who made it.
+    pub provisioner: String,
+    /// Where it stands.
+    pub state: State,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
+    /// When it was no longer needed.
+    pub ended_at: Option<Timestamp>,
+    /// Attempts at its revocation.
+    pub attempts: u32,
+    /// When that is tried next.
+    pub due_at: Option<Timestamp>,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}
+
+struct Row {
+    id: uuid::Uuid,
+    generation: i32,
+    job_id: uuid::Uuid,
+    provisioner: String,
+    state: String,
+    asked_at: Timestamp,
+    ended_at: Option<Timestamp>,
+    attempts: i32,
+    due_at: Option<Timestamp>,
+    last_error: Option<String>,
+}
+
+impl TryFrom<Row> for Listed {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        let state = State::parse(&row.state).ok_or_else(|| unknown("state of a credential", &row.state))?;
+        let number = |n: i32| u32::try_from(n).unwrap_or(0);
+        Ok(Self {
+            id: row.id.into(),
+            generation: number(row.generation),
+            job_id: row.job_id.into(),
+            provisioner: row.provisioner,
+            state,
+            asked_at: row.asked_at,
+            ended_at: row.ended_at,
+            attempts: number(row.attempts),
+            due_at: row.due_at.filter(|_| state == State::Revoking),
+            last_error: row.last_error,
+        })
+    }
+}
+
+/// Credentials, the oldest first: every value of each.
+///
+/// # Errors
+/// The scope `admin` is missing.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Listed>> {
+    caller.require(Scope::Admin)?;
+    let mut conn = ctx.pool.acquire().await?;
+    page(&mut conn, filter).await
+}
+
+async fn page(conn: &mut PgConnection, filter: &Filter) -> Outcome<Vec<Listed>> {
+    let states: Vec<String> = State::ALL
+        .iter()
+        .filter(|state| filter.state.is_none_or(|only| only == **state))
+        .map(|state| state.as_str().to_owned())
+        .collect();
+    let rows = sqlx::query_as!(
+        Row,
+        "-- credentials::page
+         SELECT id, generation, job_id, provisioner, state, asked_at, ended_at, attempts, due_at, last_error
+         FROM credentials WHERE state = ANY ($1) AND id IN (
+             SELECT id FROM credentials WHERE state = ANY ($1) AND ($2::uuid IS NULL OR id > $2)
+             GROUP BY id ORDER BY id LIMIT $3)
+         ORDER BY id, generation",
+        &states,
+        filter.after.map(CredentialId::uuid),
+        i64::from(filter.limit)
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Listed::try_from).collect()
+}
+
+async fn one(conn: &mut PgConnection, id: CredentialId) -> Outcome<Vec<Listed>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- credentials::one
+         SELECT id, generation, job_id, provisioner, state, asked_at, ended_at, attempts, due_at, last_error
+         FROM credentials WHERE id = $1 ORDER BY generation",
+        id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Listed::try_from).collect()
+}
+
+/// Has the revocation of a credential tried again at once, from the beginning of its schedule. Of one that does not wait to
+/// be taken back it changes nothing.
+///
+/// # Errors
+/// The scope `admin` is missing; there is no such credential.
+pub async fn retry(ctx: &Ctx, caller: &Caller, id: CredentialId) -> Outcome<Vec<Listed>> {
+    caller.require(Scope::Admin)?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    if one(&mut tx, id).await?.is_empty() {
+        return Err(not_found("credential"));
+    }
+    let again = rows::again(&mut tx, id, line.now()).await?;
+    if again > 0 {
+        let payload = json!({ "credential_id": id, "values": again });
+        line.record(ctx, Draft::of(Kind::CredentialRetried, &caller.agent, payload));
+        line.save(&mut tx).await?;
+    }
+    let after = one(&mut tx, id).await?;
+    tx.commit().await?;
+    if again > 0 {
+        ctx.feed.news(IntentId::HOUSE);
+        ctx.provisioners.ring();
+    }
+    Ok(after)
+}

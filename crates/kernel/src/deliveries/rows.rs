@@ -1,0 +1,331 @@
+//! The rows of deliveries: what is queued, what is due, what became of it. Tables `webhook_bodies`, `webhook_deliveries`,
+//! `webhook_attempts`.
+
+use chrono::TimeDelta;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{AttemptId, ChannelId, EndpointId, IntentId};
+use entente_domain::webhooks::DeliveryStatus;
+use sqlx::{PgConnection, PgPool};
+
+use super::{Attempted, Due, shifts};
+use crate::webhooks::Post;
+use crate::{Ctx, Outcome};
+
+/// Deliveries loaded for one shift at once, and bytes of their bodies beyond which no further one is: they are in memory
+/// together, in as many shifts as there are hands.
+const BATCH: i64 = 32;
+const BATCH_BYTES: i64 = 1 << 20;
+
+/// What is to be queued: posts, and to whom each of them, by its index.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// The posts.
+    pub posts: Vec<Post>,
+    /// Index of the post and endpoint, in the order of the log.
+    pub pairs: Vec<(usize, EndpointId)>,
+}
+
+/// Queues deliveries that become due at `due`; with `again` also those that were dealt with before. Answers with the
+/// endpoints that have something to be sent now.
+pub(crate) async fn queue(
+    conn: &mut PgConnection,
+    what: &Queue,
+    due: Timestamp,
+    now: Timestamp,
+    again: bool,
+) -> Outcome<Vec<uuid::Uuid>> {
+    if what.pairs.is_empty() {
+        return Ok(Vec::new());
+    }
+    if again {
+        // What is there already is locked, and in the order of a shift, its row before its deliveries: or each would wait for
+        // the other. What is new nobody else has locked, and shifts need not wait until all of it is written.
+        shifts::poke(conn, &endpoints(what.pairs.iter().map(|(_, endpoint)| endpoint.uuid())), now).await?;
+    }
+    insert_bodies(conn, &what.posts, now).await?;
+    let ids = what.pairs.iter().map(|(post, _)| what.posts.get(*post).map(|post| post.webhook_id.as_str()));
+    let queued = sqlx::query_scalar!(
+        "-- deliveries::queue
+         INSERT INTO webhook_deliveries AS d (endpoint_id, webhook_id, next_attempt_at, created_at)
+         SELECT u.endpoint_id, u.webhook_id, $3, $4
+         FROM UNNEST($1::uuid[], $2::text[]) WITH ORDINALITY AS u (endpoint_id, webhook_id, n) ORDER BY u.n
+         ON CONFLICT (webhook_id, endpoint_id) DO UPDATE
+             SET status = 'waiting', attempts = 0, next_attempt_at = excluded.next_attempt_at, finished_at = NULL
+             WHERE $5 AND d.status <> 'waiting'
+         RETURNING endpoint_id",
+        &what.pairs.iter().map(|(_, endpoint)| endpoint.uuid()).collect::<Vec<_>>(),
+        &ids.map(Option::unwrap_or_default).collect::<Vec<_>>() as &[&str],
+        due,
+        now,
+        again
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let woken = endpoints(queued.into_iter());
+    if !again {
+        shifts::poke(conn, &woken, now).await?;
+    }
+    Ok(woken)
+}
+
+/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
+/// the others get there.
+const SKEW: TimeDelta = TimeDelta::minutes(1);
+
+/// When what is queued now becomes due: not before what was queued earlier, whatever servers' clocks say.
+pub(crate) fn in_order(before: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    before.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now))
+}
+
+/// When the last of what was queued for any of these endpoints was.
+pub(crate) async fn latest(conn: &mut PgConnection, ids: &[EndpointId]) -> Outcome<Option<Timestamp>> {
+    let at = sqlx::query_scalar!(
+        "-- deliveries::latest
+         SELECT max(d.created_at) FROM UNNEST($1::uuid[]) AS e (id) CROSS JOIN LATERAL (
+             SELECT created_at FROM webhook_deliveries WHERE endpoint_id = e.id ORDER BY id DESC LIMIT 1) d",
+        &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
+    );
+    Ok(at.fetch_one(conn).await?)
+}
+
+fn endpoints(ids: impl Iterator<Item = uuid::Uuid>) -> Vec<uuid::Uuid> {
+    let mut ids: Vec<uuid::Uuid> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// A body that is there already is kept from being forgotten at the same moment.
+async fn insert_bodies(conn: &mut PgConnection, posts: &[Post], now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- deliveries::insert_bodies
+         INSERT INTO webhook_bodies (webhook_id, type, body, intent_id, seq, channel_id, trace_id, created_at)
+         SELECT u.id, u.type, u.body, u.intent_id, u.seq, u.channel_id, u.trace_id, $8
+         FROM UNNEST($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[], $6::uuid[], $7::text[])
+             AS u (id, type, body, intent_id, seq, channel_id, trace_id)
+         ON CONFLICT (webhook_id) DO UPDATE SET created_at = excluded.created_at",
+        &posts.iter().map(|post| post.webhook_id.as_str()).collect::<Vec<_>>() as &[&str],
+        &posts.iter().map(|post| post.kind.as_str()).collect::<Vec<_>>() as &[&str],
+        &posts.iter().map(|post| post.body.as_str()).collect::<Vec<_>>() as &[&str],
+        &posts.iter().map(|post| post.told.map(|(intent, _)| intent.uuid())).collect::<Vec<_>>()
+            as &[Option<uuid::Uuid>],
+        &posts.iter().map(|post| post.told.map(|(_, seq)| seq)).collect::<Vec<_>>() as &[Option<i64>],
+        &posts.iter().map(|post| post.channel_id.map(ChannelId::uuid)).collect::<Vec<_>>()
+            as &[Option<uuid::Uuid>],
+        &posts.iter().map(|post| post.trace_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A delivery that is due, with what it tells of.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub id: i64,
+    webhook_id: String,
+    attempts: i32,
+    pub kind: String,
+    body: String,
+    intent_id: Option<uuid::Uuid>,
+    seq: Option<i64>,
+    pub channel_id: Option<uuid::Uuid>,
+    trace_id: Option<String>,
+}
+
+impl Waiting {
+    /// The place of what it tells.
+    pub fn told(&self) -> Option<(IntentId, i64)> {
+        Some((self.intent_id?.into(), self.seq?))
+    }
+
+    pub fn due(self) -> Due {
+        Due {
+            id: self.id,
+            webhook_id: self.webhook_id,
+            body: self.body,
+            trace_id: self.trace_id,
+            attempts: u32::try_from(self.attempts).unwrap_or(0),
+        }
+    }
+}
+
+pub(super) async fn due(
+    conn: &mut PgConnection,
+    endpoint: EndpointId,
+    now: Timestamp,
+) -> Outcome<Vec<Waiting>> {
+    let rows = sqlx::query_as!(
+        Waiting,
+        "-- deliveries::due
+         SELECT w.id, w.webhook_id, w.attempts, w.type AS kind, w.body, w.intent_id, w.seq, w.channel_id, w.trace_id
+         FROM (SELECT d.id, d.webhook_id, d.attempts, d.next_attempt_at, b.type, b.body, b.intent_id, b.seq, b.channel_id,
+                      b.trace_id, sum(octet_length(b.body)) OVER (
+                          ORDER BY d.next_attempt_at, d.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+               FROM webhook_deliveries d JOIN webhook_bodies b ON b.webhook_id = d.webhook_id
+               WHERE d.endpoint_id = $1 AND d.status = 'waiting' AND d.next_attempt_at <= $2
+               ORDER BY d.next_attempt_at, d.id LIMIT $3) w
+         WHERE coalesce(w.before, 0) < $4 ORDER BY w.next_attempt_at, w.id",
+        endpoint.uuid(),
+        now,
+        BATCH,
+        BATCH_BYTES
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+pub(super) async fn drop_all(pool: &PgPool, ids: &[i64], now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- deliveries::drop
+         UPDATE webhook_deliveries SET status = 'dropped', finished_at = $2 WHERE id = ANY ($1) AND status = 'waiting'",
+        ids,
+        now
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// What becomes of a delivery.
+pub(super) struct Change {
+    pub id: i64,
+    pub attempts: u32,
+    pub status: DeliveryStatus,
+    pub again: Option<Timestamp>,
+}
+
+pub(super) async fn change(conn: &mut PgConnection, changes: &[Change], now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- deliveries::change
+         UPDATE webhook_deliveries d SET attempts = u.attempts, status = u.status,
+                next_attempt_at = coalesce(u.again, d.next_attempt_at),
+                finished_at = CASE WHEN u.status = 'waiting' THEN NULL ELSE $5::timestamptz END
+         FROM UNNEST($1::bigint[], $2::integer[], $3::text[], $4::timestamptz[]) AS u (id, attempts, status, again)
+         WHERE d.id = u.id",
+        &changes.iter().map(|one| one.id).collect::<Vec<_>>(),
+        &changes.iter().map(|one| i32::try_from(one.attempts).unwrap_or(i32::MAX)).collect::<Vec<_>>(),
+        &changes.iter().map(|one| one.status.as_str()).collect::<Vec<_>>() as &[&str],
+        &changes.iter().map(|one| one.again).collect::<Vec<_>>() as &[Option<Timestamp>],
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn insert_attempts(
+    conn: &mut PgConnection,
+    made: &[Attempted],
+    mint: impl Fn(Timestamp) -> AttemptId,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- deliveries::insert_attempts
+         INSERT INTO webhook_attempts (id, delivery_id, at, status, error, millis, response)
+         SELECT * FROM UNNEST($1::uuid[], $2::bigint[], $3::timestamptz[], $4::integer[], $5::text[], $6::integer[],
+                              $7::text[])",
+        &made.iter().map(|one| mint(one.at).uuid()).collect::<Vec<_>>(),
+        &made.iter().map(|one| one.id).collect::<Vec<_>>(),
+        &made.iter().map(|one| one.at).collect::<Vec<_>>(),
+        &made.iter().map(|one| one.status.map(i32::from)).collect::<Vec<_>>() as &[Option<i32>],
+        &made.iter().map(|one| one.error.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &made.iter().map(|one| i32::try_from(one.millis).unwrap_or(i32::MAX)).collect::<Vec<_>>(),
+        &made.iter().map(|one| one.response.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// How many deliveries wait, counted up to `most`.
+pub(super) async fn waiting(conn: &mut PgConnection, most: i64) -> Outcome<i64> {
+    let count = sqlx::query_scalar!(
+        r#"-- deliveries::waiting
+         SELECT count(*) AS "count!" FROM (SELECT 1 FROM webhook_deliveries WHERE status = 'waiting' LIMIT $1) w"#,
+        most
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
+/// Whether more than so many deliveries wait for an endpoint.
+pub(super) async fn waits_more_than(conn: &mut PgConnection, id: EndpointId, most: i64) -> Outcome<bool> {
+    let found = sqlx::query_scalar!(
+        "-- deliveries::waits_more_than
+         SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = $1 AND status = 'waiting' OFFSET $2)",
+        id.uuid(),
+        most
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found == Some(true))
+}
+
+/// Forgets up to `limit` deliveries that were finished longer ago than they are kept, with their attempts, and bodies
+/// that nobody waits for any more; answers with how many deliveries that was.
+///
+/// # Errors
+/// The database.
+pub(super) async fn forget_finished(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let before = ctx.now() - ctx.settings.webhooks.retention;
+    let mut tx = ctx.begin(&[]).await?;
+    let ids = sqlx::query_scalar!(
+        "-- deliveries::forget
+         DELETE FROM webhook_deliveries WHERE id IN (
+             SELECT id FROM webhook_deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2
+             FOR UPDATE SKIP LOCKED)
+         RETURNING id",
+        before,
+        limit
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    forget_attempts(&mut tx, &ids).await?;
+    sqlx::query!(
+        "-- deliveries::forget_bodies
+         DELETE FROM webhook_bodies WHERE webhook_id IN (
+             SELECT b.webhook_id FROM webhook_bodies b
+             WHERE b.created_at < $1
+               AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.webhook_id = b.webhook_id)
+             ORDER BY b.created_at LIMIT $2 FOR UPDATE OF b SKIP LOCKED)",
+        before,
+        limit
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(ids.len() as u64)
+}
+
+async fn forget_attempts(conn: &mut PgConnection, ids: &[i64]) -> Outcome<()> {
+    sqlx::query!(
+        "-- deliveries::forget_attempts
+         DELETE FROM webhook_attempts WHERE delivery_id = ANY ($1)",
+        ids
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets up to `limit` deliveries of a removed endpoint, and in the end how it has been doing; answers with how many.
+pub(crate) async fn forget_all(conn: &mut PgConnection, id: EndpointId, limit: i64) -> Outcome<u64> {
+    let ids = sqlx::query_scalar!(
+        "-- deliveries::forget_all
+         DELETE FROM webhook_deliveries WHERE id IN (
+             SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 ORDER BY id LIMIT $2)
+         RETURNING id",
+        id.uuid(),
+        limit
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    forget_attempts(conn, &ids).await?;
+    if ids.is_empty() {
+        shifts::forget(conn, id).await?;
+    }
+    Ok(ids.len() as u64)
+}

@@ -1,0 +1,163 @@
+//! Departures: an agent leaves, and its channels are told (RFC-0016, RFC-0021 §7.2).
+
+use std::collections::HashMap;
+
+use entente_domain::agents::{Agent, AgentStatus};
+use entente_domain::channels::{Channel, ChannelStatus};
+use entente_domain::clock::Timestamp;
+use entente_domain::events::{Draft as EventDraft, Kind};
+use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::messages::{Draft, Message, MessageType, Ruling};
+use entente_domain::payload::Payload;
+use entente_domain::principals::HOUSE;
+use entente_domain::traces::Trace;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::agents::{changed, find, require_keeper, save};
+use super::lines::Line;
+use super::rounds::round;
+use super::sends::say;
+use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, leases, not_found, pending, tasks};
+
+/// Deregisters an agent: it leaves every open channel's members, its leases end, requests that wait for it alone expire,
+/// and those channels get a notify; the tasks that it has are for everybody again. Doing it again changes nothing.
+///
+/// # Errors
+/// There is no such agent, or the caller may not decide over it.
+pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
+    require_keeper(ctx, caller, agent_id)?;
+    let (agent, _left) = depart(ctx, agent_id, (&caller.agent, caller.trace), |_, _| true).await?;
+    Ok(agent)
+}
+
+/// Deregisters the agents whose draining has taken as long as it may, up to `limit` of them.
+///
+/// # Errors
+/// The database.
+pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = agents::drained(&ctx.pool, ctx.now(), limit).await?;
+    round(due.into_iter().map(|agent_id| finish_drain(ctx, agent_id))).await
+}
+
+async fn finish_drain(ctx: &Ctx, agent_id: String) -> Outcome<u64> {
+    // Looked at again under the lock: its drain may have been called off, or another server was faster.
+    let (_, left) = depart(ctx, &agent_id, (HOUSE, None), Agent::drained).await?;
+    Ok(u64::from(left))
+}
+
+/// Has an agent leave if it is `due` to; answers with its record, and whether it left now.
+async fn depart(
+    ctx: &Ctx,
+    agent_id: &str,
+    (actor, trace): (&str, Option<Trace>),
+    due: impl Fn(&Agent, Timestamp) -> bool,
+) -> Outcome<(Agent, bool)> {
+    loop {
+        let (mut tx, intents) = begin(ctx, agent_id).await?;
+        let mut house = Line::open(&mut tx, IntentId::HOUSE, trace, ctx.now()).await?;
+        let before = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
+        if before.status == AgentStatus::Deregistered || !due(&before, house.now()) {
+            return Ok((before, false));
+        }
+        agents::hold(&mut tx, agent_id).await?;
+        if concerned(&mut tx, agent_id).await?.iter().any(|intent| !intents.contains(intent)) {
+            // It joined another channel or took a task since the intents were listed. Their locks are needed before anything is
+            // written, so begin again.
+            continue;
+        }
+        for intent in &intents {
+            leave(&mut tx, ctx, *intent, agent_id, (actor, trace)).await?;
+        }
+        let now = house.now();
+        let after = Agent {
+            status: AgentStatus::Deregistered,
+            draining_since: None,
+            version: before.version + 1,
+            ..before.clone()
+        };
+        save(&mut tx, &after).await?;
+        house.record(ctx, changed(&before, &after, actor));
+        endpoints::leave_with_agent(&mut tx, ctx, &mut house, agent_id).await?;
+        house.save(&mut tx).await?;
+        tx.commit().await?;
+        tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");
+        ctx.feed.news(IntentId::HOUSE);
+        intents.iter().for_each(|intent| ctx.feed.news(*intent));
+        return Ok((after, true));
+    }
+}
+
+/// Begins a transaction with the locks of the house and of every intent that the agent is concerned with.
+async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
+    let mut connection = ctx.pool.acquire().await?;
+    let intents = concerned(&mut connection, agent_id).await?;
+    drop(connection);
+    let mut locks = intents.clone();
+    locks.push(IntentId::HOUSE);
+    Ok((ctx.begin(&locks).await?, intents))
+}
+
+/// The intents on which the agent is a member of an open channel, a request waits for it, or it holds a lease or has a
+/// task.
+async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
+    let mut intents = channels::intents_with_member(conn, agent_id).await?;
+    intents.extend(pending::intents_awaiting(conn, agent_id).await?);
+    intents.extend(leases::intents_of_holder(conn, agent_id).await?);
+    intents.extend(tasks::intents_of_agent(conn, agent_id).await?);
+    intents.sort_unstable();
+    intents.dedup();
+    Ok(intents)
+}
+
+/// Takes the agent out of one intent's channels, and its leases and tasks from it.
+async fn leave(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    intent: IntentId,
+    agent_id: &str,
+    (actor, trace): (&str, Option<Trace>),
+) -> Outcome<()> {
+    let mut line = Line::open(conn, intent, trace, ctx.now()).await?;
+    // A task that this ends takes its channels along: they are not told of the departure.
+    tasks::agent_left(conn, ctx, &mut line, agent_id, actor).await?;
+    let mut told: HashMap<ChannelId, Channel> = HashMap::new();
+    for channel in channels::remove_member(conn, intent, agent_id).await? {
+        let payload = json!({
+            "channel_id": channel.id, "name": channel.name, "members": channel.members, "updated": ["members"],
+            "departed": agent_id,
+        });
+        line.record(ctx, EventDraft::of(Kind::ChannelCreated, actor, payload));
+        told.insert(channel.id, channel);
+    }
+    leases::end_of_agent(conn, ctx, &mut line, agent_id, actor).await?;
+    let awaiting = pending::expire_for_agent(conn, &mut line, agent_id).await?;
+    for channel in channels::load_all(conn, &awaiting).await? {
+        told.entry(channel.id).or_insert(channel);
+    }
+    // One whose time ran out has ended, swept or not: a notice would open it again.
+    let now = line.now();
+    told.retain(|_, channel| channel.status_at(now) == ChannelStatus::Open);
+    let mut told: Vec<Channel> = told.into_values().collect();
+    told.sort_by_key(|channel| channel.id);
+    let mut notices = Vec::with_capacity(told.len());
+    for channel in &mut told {
+        notices.push(notice(ctx, &mut line, channel, agent_id)?);
+    }
+    line.save_with(conn, &notices.iter().collect::<Vec<_>>(), &told.iter().collect::<Vec<_>>()).await
+}
+
+/// The notify that tells a channel of the departure.
+fn notice(ctx: &Ctx, line: &mut Line, channel: &mut Channel, agent_id: &str) -> Outcome<Message> {
+    let said = json!({ "event": "agent_departed", "agent_id": agent_id });
+    let draft = Draft {
+        sender: HOUSE.to_owned(),
+        to: None,
+        message_type: MessageType::Notify,
+        correlation_id: None,
+        payload: Payload::stored(said.to_string())?,
+        metadata: None,
+        expires_at: None,
+    };
+    say(ctx, line, channel, draft, Ruling { to: None, recipients: None })
+}

@@ -1,0 +1,200 @@
+//! Bells: waking those who wait for a job, a session or work, without telling them anything. What is rung for is committed;
+//! whoever is woken reads it from the database, so a bell may be rung for nothing and once too often. Like the rest of the
+//! feed this knows no SQL.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use entente_domain::ids::{IntentId, JobId, MomentId, SessionId, WorkerId};
+use entente_domain::versions::AgentRef;
+use tokio::sync::Notify;
+
+/// What went on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// An intent's line.
+    Intent(IntentId),
+    /// A job.
+    Job(JobId),
+    /// A job that its worker should stop or drop.
+    Stop(JobId),
+    /// A worker that is told something else.
+    Worker(WorkerId),
+    /// A session's own events.
+    Session(SessionId),
+    /// A job of this agent waits for a worker.
+    Work(String),
+    /// The mailbox of an entity.
+    Mailbox(String),
+    /// A binding moment.
+    Moment(MomentId),
+    /// The binding moments that somebody asked, or is asked.
+    Inbox(String),
+}
+
+impl fmt::Display for Touch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Intent(id) => id.fmt(f),
+            Self::Job(id) => id.fmt(f),
+            Self::Stop(id) => write!(f, "!{id}"),
+            Self::Worker(id) => id.fmt(f),
+            Self::Session(id) => id.fmt(f),
+            Self::Work(agent) => write!(f, "@{agent}"),
+            // Any text may be an entity; words of a notification have no blanks.
+            Self::Mailbox(entity) => write!(f, "#{}", URL_SAFE_NO_PAD.encode(entity)),
+            Self::Moment(id) => id.fmt(f),
+            Self::Inbox(party) => write!(f, "?{}", URL_SAFE_NO_PAD.encode(party)),
+        }
+    }
+}
+
+/// The text names nothing that a server of this version knows of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unknown;
+
+impl FromStr for Touch {
+    type Err = Unknown;
+
+    fn from_str(text: &str) -> Result<Self, Unknown> {
+        if let Some(agent) = text.strip_prefix('@') {
+            return AgentRef::parse(agent).map(|agent| Self::Work(agent.to_string())).ok_or(Unknown);
+        }
+        let name = |name| URL_SAFE_NO_PAD.decode(name).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(entity) = text.strip_prefix('#') {
+            return name(entity).map(Self::Mailbox).ok_or(Unknown);
+        }
+        if let Some(party) = text.strip_prefix('?') {
+            return name(party).map(Self::Inbox).ok_or(Unknown);
+        }
+        if let Some(job) = text.strip_prefix('!') {
+            return job.parse().map(Self::Stop).map_err(|_no_id| Unknown);
+        }
+        let intent = || text.parse().map(Self::Intent);
+        let job = || text.parse().map(Self::Job);
+        let session = || text.parse().map(Self::Session);
+        let worker = || text.parse().map(Self::Worker);
+        let moment = || text.parse().map(Self::Moment);
+        let found = intent().or_else(|_| job()).or_else(|_| session()).or_else(|_| worker());
+        found.or_else(|_| moment()).map_err(|_none| Unknown)
+    }
+}
+
+/// The bells of one server.
+#[derive(Debug, Default)]
+pub struct Bells {
+    listeners: Mutex<HashMap<Touch, Vec<Weak<Notify>>>>,
+    /// Where workers wait, by agent: one is woken per job.
+    queues: Mutex<HashMap<String, Arc<Notify>>>,
+    /// How far what is listened for had gone when it was last looked at.
+    seen: Mutex<HashMap<Touch, i64>>,
+}
+
+impl Bells {
+    /// Rings: all who listen for a job or a session, or one who waits for work.
+    pub fn ring(&self, what: &Touch) {
+        if let Touch::Work(agent) = what {
+            if let Some(queue) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(agent) {
+                queue.notify_one();
+            }
+            return;
+        }
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = listeners.get_mut(what) else { return };
+        known.retain(|listener| listener.upgrade().inspect(|listener| listener.notify_one()).is_some());
+        if known.is_empty() {
+            listeners.remove(what);
+        }
+    }
+
+    /// Somebody who will listen.
+    #[must_use]
+    pub fn listener(self: &Arc<Self>) -> Listener {
+        Listener { bells: Arc::clone(self), ear: Arc::default(), hears: HashSet::new() }
+    }
+
+    /// What jobs and sessions are listened for: for the look around that finds what nobody rang for.
+    pub fn listened(&self) -> Vec<Touch> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Rings for those that have gone on since the last look. What nobody listens for any more is forgotten.
+    pub fn look(&self, found: Vec<(Touch, i64)>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let moved: Vec<Touch> = found
+            .iter()
+            .filter(|(touch, seq)| seen.get(touch) != Some(seq))
+            .map(|(touch, _)| touch.clone())
+            .collect();
+        *seen = found.into_iter().collect();
+        drop(seen);
+        moved.iter().for_each(|touch| self.ring(touch));
+    }
+
+    /// The agents for whose jobs workers wait.
+    pub fn awaited(&self) -> Vec<String> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|_, queue| Arc::strong_count(queue) > 1);
+        queues.keys().cloned().collect()
+    }
+
+    /// Where a worker waits for jobs of an agent. A wake-up that came while nobody waited is kept for the next.
+    pub fn queue(&self, agent: &str) -> Arc<Notify> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(queues.entry(agent.to_owned()).or_default())
+    }
+}
+
+/// Somebody who listens for some jobs and sessions; no longer when dropped.
+#[derive(Debug)]
+pub struct Listener {
+    bells: Arc<Bells>,
+    ear: Arc<Notify>,
+    hears: HashSet<Touch>,
+}
+
+impl Listener {
+    /// Listens for this too. What is rung from now on resolves [`Self::rung`].
+    pub fn add(&mut self, what: Touch) {
+        if !self.hears.insert(what.clone()) {
+            return;
+        }
+        let mut listeners = self.bells.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.entry(what).or_default().push(Arc::downgrade(&self.ear));
+    }
+
+    /// Listens for this no more.
+    pub fn remove(&mut self, what: &Touch) {
+        self.hears.remove(what);
+        self.forget([what]);
+    }
+
+    /// Resolves when something was rung since the last time.
+    pub async fn rung(&self) {
+        self.ear.notified().await;
+    }
+
+    fn forget<'a>(&self, what: impl IntoIterator<Item = &'a Touch>) {
+        let mut listeners = self.bells.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        for touch in what {
+            let Some(known) = listeners.get_mut(touch) else { continue };
+            known.retain(|listener| {
+                listener.strong_count() > 0 && !std::ptr::eq(listener.as_ptr(), Arc::as_ptr(&self.ear))
+            });
+            if known.is_empty() {
+                listeners.remove(touch);
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let hears = std::mem::take(&mut self.hears);
+        self.forget(&hears);
+    }
+}

@@ -1,0 +1,195 @@
+//! Looking at jobs (ARCP §6.6, §7.6): lists, one job, its result. What may not be seen is as what is not there.
+
+use chrono::TimeDelta;
+use entente_domain::budgets::Budget;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{JobId, MomentId, floor};
+use entente_domain::jobs::ask::no_job;
+use entente_domain::jobs::{Job, JobStatus};
+use entente_domain::keys::Scope;
+use entente_domain::limits::PAGE;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::versions::AgentRef;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::log::{self, Stored};
+use super::rows::{Row, select};
+use super::{budgets, rows};
+use crate::{AppError, Caller, Ctx, Outcome, inventory, moments};
+
+/// Whether the caller may observe a job: its own; with the scope `admin` or under an open policy anybody's.
+pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
+    job.principal == caller.agent || caller.has(Scope::Admin) || ctx.settings.jobs.policy.lists()
+}
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only in one of these.
+    pub statuses: Vec<JobStatus>,
+    /// Only of this agent, or this version of it.
+    pub agent: Option<AgentRef>,
+    /// Only those accepted after this.
+    pub created_after: Option<Timestamp>,
+    /// Only those accepted before this.
+    pub created_before: Option<Timestamp>,
+    /// How many at the most.
+    pub limit: u32,
+    /// Where to go on: what the last page answered with.
+    pub cursor: Option<String>,
+}
+
+/// The jobs that the caller may observe, the latest first, and where to go on when there are more.
+///
+/// # Errors
+/// The cursor is none.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<Job>, Option<String>)> {
+    caller.require(Scope::JobsRead)?;
+    if filter.limit == 0 || filter.limit > PAGE {
+        let message = format!("`limit` must be a number from 1 to {PAGE}.");
+        return Err(Refusal::field(Code::InvalidRequest, "limit", "range", message).into());
+    }
+    let (from, below) = bounds(filter)?;
+    let statuses: Vec<&str> = filter.statuses.iter().map(|status| status.as_str()).collect();
+    let (name, exact) = match &filter.agent {
+        None => (None, None),
+        Some(agent) if agent.version.is_some() => (None, Some(agent.to_string())),
+        Some(agent) => (Some(format!("{}@", agent.name)), None),
+    };
+    let everybody = ctx.settings.jobs.policy.lists();
+    let mut conn = ctx.pool.acquire().await?;
+    let rows = if everybody {
+        select!(
+            "jobs::list_all",
+            "WHERE j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
+               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
+               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
+               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
+            below,
+            &statuses as &[&str],
+            exact,
+            name,
+            filter.created_after,
+            filter.created_before,
+            i64::from(filter.limit) + 1,
+            from
+        )
+        .fetch_all(&mut *conn)
+        .await?
+    } else {
+        select!(
+            "jobs::list",
+            "WHERE j.principal = $9 AND j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
+               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
+               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
+               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
+            below,
+            &statuses as &[&str],
+            exact,
+            name,
+            filter.created_after,
+            filter.created_before,
+            i64::from(filter.limit) + 1,
+            from,
+            caller.agent
+        )
+        .fetch_all(&mut *conn)
+        .await?
+    };
+    let mut jobs = rows.into_iter().map(Job::try_from).collect::<Outcome<Vec<Job>>>()?;
+    let more = jobs.len() > filter.limit as usize;
+    jobs.truncate(filter.limit as usize);
+    let next = jobs.last().filter(|_| more).map(|job| job.id.to_string().replacen("job_", "cur_", 1));
+    Ok((jobs, next))
+}
+
+/// Between which ids a page lies: from the first, below the second.
+fn bounds(filter: &Filter) -> Result<(Uuid, Uuid), Refusal> {
+    let wrong = |_no_id| {
+        let message = "`cursor` is none of this list's. Begin without one.";
+        Refusal::field(Code::InvalidRequest, "cursor", "value", message)
+    };
+    let after: Option<JobId> = filter
+        .cursor
+        .as_deref()
+        .map(|text| text.replacen("cur_", "job_", 1).parse().map_err(wrong))
+        .transpose()?;
+    // An id says its age: the times bound what is read of the index, and the page before does.
+    let newest = filter.created_before.map_or(Uuid::max(), |at| floor(at + TimeDelta::milliseconds(1)));
+    Ok((filter.created_after.map_or(Uuid::nil(), floor), after.map_or(newest, |id| id.uuid().min(newest))))
+}
+
+/// A job as somebody who may observe it finds it.
+#[derive(Debug)]
+pub struct Description {
+    /// The job.
+    pub job: Job,
+    /// What it has left.
+    pub remaining: Budget,
+    /// How it ended, when it has.
+    pub terminal: Option<Stored>,
+    /// The questions to people that it waits for.
+    pub awaiting: Vec<MomentId>,
+}
+
+/// One job.
+///
+/// # Errors
+/// There is no such job, or it is not the caller's to see.
+pub async fn describe(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Description> {
+    let mut conn = ctx.pool.acquire().await?;
+    let job = visible(ctx, &mut conn, caller, id).await?;
+    let remaining = budgets::load(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
+    let terminal = if job.status.is_terminal() { log::ends(&mut conn, &[id]).await?.pop() } else { None };
+    let over = job.status.is_terminal();
+    let awaiting = if over { Vec::new() } else { moments::awaited(&mut conn, id, ctx.now()).await? };
+    Ok(Description { job, remaining, terminal, awaiting })
+}
+
+/// A job that the caller may observe.
+///
+/// # Errors
+/// As [`describe`].
+pub(crate) async fn visible(ctx: &Ctx, conn: &mut PgConnection, caller: &Caller, id: JobId) -> Outcome<Job> {
+    caller.require(Scope::JobsRead)?;
+    let job = rows::load(conn, &[id]).await?.pop();
+    let job = job.filter(|job| observable(ctx, caller, job)).ok_or_else(no_job)?;
+    if job.principal == caller.agent || caller.has(Scope::Admin) || ctx.settings.jobs.policy.subscribes() {
+        return Ok(job);
+    }
+    let message = "The policy here lists others' jobs, and shows no more of them.";
+    Err(Refusal::new(Code::PermissionDenied, message).into())
+}
+
+/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than `bytes`.
+///
+/// # Errors
+/// As [`describe`].
+pub async fn events(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: JobId,
+    after: i64,
+    (limit, bytes): (u32, i64),
+) -> Outcome<(Job, Vec<Stored>)> {
+    let mut conn = ctx.pool.acquire().await?;
+    let job = visible(ctx, &mut conn, caller, id).await?;
+    let events = log::after(&mut conn, id, after, (i64::from(limit), bytes)).await?;
+    Ok((job, events))
+}
+
+/// Makes "the claim is lost" of a job that the caller could not know of into "no such job". A worker of the job's agent may
+/// have held it once and is told; to anybody else a wrong token says nothing (ARCP §6.6).
+pub(super) async fn conceal<T>(ctx: &Ctx, caller: &Caller, id: JobId, done: Outcome<T>) -> Outcome<T> {
+    let Err(AppError::Refused(refusal)) = &done else { return done };
+    if refusal.code != Code::ClaimLost {
+        return done;
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let job = rows::load(&mut conn, &[id]).await?.pop().ok_or_else(no_job)?;
+    let name = job.agent.split('@').next().unwrap_or_default();
+    let agent = inventory::known(&mut conn, &[name]).await?.remove(name);
+    let works = agent.is_some_and(|agent| inventory::require_owner(caller, name, &agent).is_ok());
+    if works || observable(ctx, caller, &job) { done } else { Err(no_job().into()) }
+}

@@ -1,0 +1,186 @@
+//! Leases: who holds which scope of an intent (RFC-0003); what a scope covers is `entente_domain::leases`. Table `leases`, in
+//! `leases/rows.rs`; how leases end otherwise than by their holder is `leases/ending.rs`.
+//!
+//! Everything here happens under the intent's lock, so that of two who want a scope one comes first; the table's unique
+//! index would stop the second if the lock ever failed. A lease that has run out holds nothing from that instant, whoever
+//! writes it down first: the next who comes by with a change, or the sweep.
+
+mod ending;
+mod rows;
+
+use entente_domain::access::Level;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, LeaseId};
+use entente_domain::keys::Scope;
+use entente_domain::leases::{self as law, Claimant, EndReason, Lease, LeaseAsk, LeaseStatus};
+use entente_domain::patch::Change;
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+pub use ending::expire_due;
+pub(crate) use ending::{end_of_agent, end_of_intent, end_without_access};
+pub(crate) use rows::intents_of_holder;
+
+use self::ending::{end, settle};
+use self::rows::{active, insert, load, update};
+use super::governance::Attempt;
+use super::lines::Line;
+use super::seats::Seat;
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, seats};
+
+/// Acquires a lease. Those on the intent that have run out are ended first.
+///
+/// # Errors
+/// The intent is not there, not writable or resolved; somebody holds the scope, or one that overlaps it; the ask is not
+/// lawful.
+pub async fn acquire(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: LeaseAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Lease> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    check_unresolved(&seat)?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "acquire_lease" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (now, held) = (line.now(), settle(&mut tx, ctx, &mut line).await?);
+    // The number of the event that will tell of it: it rises along the line, so the token does with every holder.
+    let named = (intent_id, LeaseId::mint(now, &*ctx.chance), line.tail.seq + 1);
+    let lease = law::acquire(&ask, claimant(caller, &seat), &held, named, now)?;
+    insert(&mut tx, &lease).await?;
+    line.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, described(&lease)));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &lease, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(lease)
+}
+
+fn check_unresolved(seat: &Seat) -> Result<(), Refusal> {
+    if !seat.status.is_terminal() {
+        return Ok(());
+    }
+    let message = format!("The intent is {}; nothing on it can be held any more.", seat.status.as_str());
+    Err(Refusal::new(Code::IntentResolved, message))
+}
+
+fn claimant<'a>(caller: &'a Caller, seat: &Seat) -> Claimant<'a> {
+    Claimant { agent: &caller.agent, until: seat.standing.until }
+}
+
+/// Renews a lease of the caller's: it lasts for so long from now on.
+///
+/// # Errors
+/// The intent is not there or not writable; there is no such lease of the caller's; it has ended.
+pub async fn renew(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    id: LeaseId,
+    duration_seconds: i64,
+) -> Outcome<Lease> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "renew_lease" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let own = load(&mut tx, intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
+    let lease = own.ok_or_else(not_yours)?;
+    let lease = law::renew(&lease, duration_seconds, claimant(caller, &seat), line.now())?;
+    update(&mut tx, std::slice::from_ref(&lease)).await?;
+    let mut payload = described(&lease);
+    payload["renewed"] = true.into();
+    line.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(lease)
+}
+
+/// Ends a lease: its holder gives it back, or an admin of the intent in its own right takes it away. Doing it again
+/// changes nothing.
+///
+/// # Errors
+/// The intent is not there or not readable; there is no such lease of the caller's.
+pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseId) -> Outcome<Lease> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let found = load(&mut tx, intent_id, id).await?;
+    let mine = |lease: &Lease| lease.agent_id == caller.agent;
+    let lease = found.filter(|lease| mine(lease) || seat.standing.manages()).ok_or_else(not_yours)?;
+    if !lease.in_force(line.now()) {
+        return Ok(lease);
+    }
+    let reason = if mine(&lease) { EndReason::Released } else { EndReason::Revoked };
+    let lease = end(&mut tx, ctx, &mut line, &[lease], reason, &caller.agent).await?.remove(0);
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(lease)
+}
+
+/// The same for a lease that is not there as for somebody else's (contract 6).
+fn not_yours() -> AppError {
+    AppError::Refused(Refusal::new(
+        Code::NotFound,
+        "Lease not found or not owned by you. List the intent's leases, and check who you act as.",
+    ))
+}
+
+/// The leases on an intent, the last [`PAGE`](entente_domain::limits::PAGE) of them, oldest first: those in this
+/// status at the moment, or all.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    status: Option<LeaseStatus>,
+) -> Outcome<Vec<Lease>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let now = ctx.now();
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    if status == Some(LeaseStatus::Active) {
+        // What is held is never more than a page, however long the past is.
+        let mut held = active(&mut connection, intent_id).await?;
+        held.retain(|lease| lease.in_force(now));
+        held.sort_unstable_by_key(|lease| lease.fencing_token);
+        return Ok(held);
+    }
+    rows::list(&mut connection, intent_id, status, now).await
+}
+
+/// Checks within a deed that a change of the intent's state touches nothing that somebody else holds. Where there are no
+/// leases it costs one look into an index.
+pub(crate) async fn guard(
+    conn: &mut PgConnection,
+    line: &Line,
+    agent: &str,
+    change: &Change,
+    fencing_token: Option<i64>,
+) -> Outcome<()> {
+    let mut held = active(conn, line.intent_id).await?;
+    held.retain(|lease| lease.in_force(line.now()));
+    Ok(law::guard(&held, agent, change, fencing_token)?)
+}
+
+fn described(lease: &Lease) -> serde_json::Value {
+    json!({
+        "lease_id": lease.id, "agent_id": lease.agent_id, "scope": lease.scope, "fencing_token": lease.fencing_token,
+        "expires_at": entente_domain::clock::rfc3339(lease.expires_at),
+    })
+}

@@ -1,0 +1,81 @@
+//! What ends by itself in agents' memory: working memory with its task or its intent, and every entry whose time is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use entente_domain::events::{Draft, Kind};
+use entente_domain::ids::{IntentId, MemoryId, TaskId};
+use entente_domain::memory::MemoryEntry;
+use entente_domain::principals::HOUSE;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::bench::Bench;
+use super::rows;
+use crate::lines::Line;
+use crate::rounds::round;
+use crate::{Ctx, Outcome};
+
+/// Archives the working memory of an intent that is resolved, within a deed that holds its lock.
+pub(crate) async fn end_of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    actor: &str,
+) -> Outcome<()> {
+    archive(conn, ctx, line, None, actor).await
+}
+
+/// Archives the working memory of tasks that are over, within a deed that holds their intent's lock.
+pub(crate) async fn end_of_tasks(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    tasks: &[TaskId],
+    actor: &str,
+) -> Outcome<()> {
+    archive(conn, ctx, line, Some(tasks), actor).await
+}
+
+async fn archive(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    tasks: Option<&[TaskId]>,
+    actor: &str,
+) -> Outcome<()> {
+    for (task, entries) in rows::archive(conn, line.intent_id, tasks, line.now()).await? {
+        let payload = json!({ "task_id": task, "entries": entries });
+        line.record(ctx, Draft::of(Kind::MemoryArchived, actor, payload));
+    }
+    Ok(())
+}
+
+/// Takes away up to `limit` entries whose time is over: nobody has seen them since. One agent's of one intent at a time.
+///
+/// # Errors
+/// The database.
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let mut connection = ctx.pool.acquire().await?;
+    let mut due: BTreeMap<(String, Option<IntentId>), Vec<MemoryId>> = BTreeMap::new();
+    for (agent, intent, id) in rows::due(&mut connection, ctx.now(), limit).await? {
+        due.entry((agent, intent)).or_default().push(id);
+    }
+    drop(connection);
+    round(due.into_iter().map(|((agent, intent), ids)| expire(ctx, agent, intent, ids))).await
+}
+
+async fn expire(ctx: &Ctx, agent: String, intent: Option<IntentId>, ids: Vec<MemoryId>) -> Outcome<u64> {
+    let intents: BTreeSet<IntentId> = intent.into_iter().collect();
+    let mut bench = Bench::open(ctx, &agent, &intents, None, None).await?;
+    let now = bench.now;
+    // Another server was faster, or it was given more time.
+    let over: Vec<MemoryEntry> =
+        rows::load_all(&mut bench.tx, &ids).await?.into_iter().filter(|entry| entry.is_due(now)).collect();
+    if over.is_empty() {
+        return Ok(0);
+    }
+    bench.remove(ctx, Kind::MemoryExpired, &over, HOUSE).await?;
+    bench.save().await?;
+    bench.commit(ctx).await?;
+    Ok(over.len() as u64)
+}

@@ -1,0 +1,95 @@
+//! Where there is room in an agent's memory: what an entry is for is open, and what has to go for it goes.
+
+use entente_domain::events::Kind;
+use entente_domain::ids::{MemoryId, TaskId};
+use entente_domain::memory::room::{self, TaskRoom, Used};
+use entente_domain::memory::{MemoryEntry, MemoryType};
+use entente_domain::refusal::Code;
+use entente_domain::tasks::Task;
+
+use super::bench::Bench;
+use super::{Evicted, Home, Tried, rows};
+use crate::seats::Seat;
+use crate::{Ctx, Outcome, not_found, refuse, tasks};
+
+/// Nothing is kept for what is resolved, and no working memory for a task that is over. Answers with what the task says of
+/// its memory.
+pub(super) async fn require_open(
+    bench: &mut Bench,
+    seat: Option<&Seat>,
+    memory_type: MemoryType,
+    home: Home,
+) -> Outcome<TaskRoom> {
+    if let Some(seat) = seat {
+        tasks::require_unresolved(seat)?;
+    }
+    let Some(task) = home.task_id else { return Ok(TaskRoom::default()) };
+    let task = tasks::load_all(&mut bench.tx, &[task]).await?.pop().ok_or_else(|| not_found("task"))?;
+    let task = task.at(bench.now);
+    if memory_type != MemoryType::Working {
+        return Ok(TaskRoom::default());
+    }
+    if task.status.is_terminal() {
+        let message = format!(
+            "The task is {}; it has no working memory any more. Keep it as `episodic` or `semantic`.",
+            task.status.as_str()
+        );
+        return Err(refuse(Code::InvalidTransition, message));
+    }
+    Ok(room_of(&task))
+}
+
+/// Evicts what has to go for a new entry.
+pub(super) async fn make_room(
+    ctx: &Ctx,
+    bench: &mut Bench,
+    entry: &MemoryEntry,
+    policy: &TaskRoom,
+) -> Outcome<Tried<Vec<Evicted>>> {
+    let used = used(bench, entry).await?;
+    let grows = (1, entry.bytes());
+    if room::make(grows, &used, policy, &[]).is_ok() {
+        return Ok(Tried::Done(Vec::new()));
+    }
+    let task = task_of(entry);
+    let candidates = rows::evictable(&mut bench.tx, &entry.agent_id, &entry.namespace, task).await?;
+    let go = room::make(grows, &used, policy, &candidates)?;
+    let missing = bench.missing(go.iter().filter_map(|one| one.intent_id));
+    if !missing.is_empty() {
+        return Ok(Tried::Needs(missing));
+    }
+    let ids: Vec<MemoryId> = go.iter().map(|one| one.id).collect();
+    let gone = rows::load_all(&mut bench.tx, &ids).await?;
+    bench.remove(ctx, Kind::MemoryEvicted, &gone, entente_domain::principals::HOUSE).await?;
+    let evicted = gone.into_iter().map(|one| Evicted { id: one.id, key: one.key, version: one.version });
+    Ok(Tried::Done(evicted.collect()))
+}
+
+/// Whether what is there already may grow by so many bytes. Nothing goes for it: its agent can say what is to go.
+pub(super) async fn require_room(bench: &mut Bench, entry: &MemoryEntry, more: i64) -> Outcome<()> {
+    if more <= 0 {
+        return Ok(());
+    }
+    let task = match task_of(entry) {
+        Some(task) => tasks::load_all(&mut bench.tx, &[task]).await?.pop(),
+        None => None,
+    };
+    let used = used(bench, entry).await?;
+    room::make((0, more), &used, &task.as_ref().map(room_of).unwrap_or_default(), &[])?;
+    Ok(())
+}
+
+/// What an entry's agent has: in all, in its namespace, and for its task.
+async fn used(bench: &mut Bench, entry: &MemoryEntry) -> Outcome<Used> {
+    let used = rows::used(&mut bench.tx, &entry.agent_id, &entry.namespace, task_of(entry)).await?;
+    Ok(Used { entries: bench.store.entries, bytes: bench.store.bytes, ..used })
+}
+
+/// The task whose policy an entry is under: that speaks of working memory only.
+fn task_of(entry: &MemoryEntry) -> Option<TaskId> {
+    entry.task_id.filter(|_| entry.memory_type == MemoryType::Working)
+}
+
+fn room_of(task: &Task) -> TaskRoom {
+    task.memory_policy.as_ref().map(TaskRoom::of).unwrap_or_default()
+}

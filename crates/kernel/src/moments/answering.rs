@@ -1,0 +1,192 @@
+//! The person's side: answering, closing a deliberation, seeing. Only the person who is asked may, with a key of its own: no
+//! agent, no service, no admin, whatever their keys act as (binding moment §11.4). The law says so; here is who asks.
+
+use entente_domain::events::Kind;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::MomentId;
+use entente_domain::keys::Scope;
+use entente_domain::moments::{
+    Answered, Circumstances, Moment, MomentState, Resolution, ResolutionKind, is_same,
+};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::rows::{self, Around, Kept, select};
+use super::{Reach, Shown, Turn, decider, get, role};
+use crate::{Caller, Ctx, Outcome, idempotency, not_found};
+
+/// How often a refusal is begun again because the same question was asked in between.
+const TRIES: usize = 4;
+
+/// What the law is told of a moment's job and intent.
+pub(super) fn circumstances(around: &Around) -> Circumstances<'_> {
+    Circumstances { job_status: around.job_status.as_deref(), intent_status: around.intent_status.as_deref() }
+}
+
+/// Answers a question whose digest the person saw: with an option, in its own words, or by refusing the question. Exactly one
+/// answer counts; the same one again by the same person is a retry.
+///
+/// # Errors
+/// The caller is not the person who is asked; somebody has answered; the question is another, has lapsed, or was for a state
+/// of things that is no longer so.
+pub async fn resolve(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    digest: &str,
+    resolution: Resolution,
+    once: Option<&Idempotency>,
+) -> Outcome<Shown> {
+    caller.require(Scope::MomentsWrite)?;
+    let (mut turn, mut kept, same) = if resolution.kind() == ResolutionKind::Dialogue {
+        take_same(ctx, caller, id, once).await?
+    } else {
+        let (turn, kept) = Turn::take(ctx, caller, id, once).await?;
+        (turn, kept, Vec::new())
+    };
+    let decider = decider(caller);
+    kept.moment.may_decide(&decider, turn.now)?;
+    if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
+        return again(ctx, caller, turn, kept, &resolution).await;
+    }
+    if !answer(ctx, caller, &mut turn, &mut kept, Some(digest), resolution).await? {
+        return turn.shown(ctx, caller, kept).await;
+    }
+    let by = caller.principal();
+    for mut other in same {
+        let Some(moment) = other.moment.lose_cause("same_question_refused", turn.now) else { continue };
+        other.moment = moment;
+        let why = json!({ "reason": other.moment.end_reason, "refused": id });
+        turn.end(ctx, &mut other, Kind::MomentWithdrawn, by, &why, None).await?;
+    }
+    idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
+    turn.shown(ctx, caller, kept).await
+}
+
+/// Answers a question in hand, as the person who is asked; whether that was the first answer. Without a digest, the question as
+/// it is: who answers to an intent has read it there (RFC-0025).
+pub(crate) async fn answer(
+    ctx: &Ctx,
+    caller: &Caller,
+    turn: &mut Turn,
+    kept: &mut Kept,
+    digest: Option<&str>,
+    resolution: Resolution,
+) -> Outcome<bool> {
+    let (decider, kind) = (decider(caller), resolution.kind());
+    let digest = digest.or(kept.moment.digest.as_deref()).unwrap_or_default().to_owned();
+    let answered =
+        kept.moment.resolve(&decider, &digest, resolution, circumstances(&kept.around), turn.now)?;
+    kept.moment = match answered {
+        Answered::First(moment) => moment,
+        Answered::Again(_) => return Ok(false),
+    };
+    let (event, settled) = (kind_of(kind), kept.moment.resolution.as_ref());
+    let told = json!({
+        "kind": kind, "option_idx": settled.and_then(|one| one.option_idx), "resolved_by": caller.principal(),
+        "resolved_via": decider.via, "key_id": decider.key_id, "authority": decider.authority,
+    });
+    let by = caller.principal();
+    turn.end(ctx, kept, event, by, &told, Some(by)).await?;
+    Ok(true)
+}
+
+fn kind_of(kind: ResolutionKind) -> Kind {
+    if kind == ResolutionKind::Dialogue { Kind::MomentVetoed } else { Kind::MomentResolved }
+}
+
+/// Takes a question in hand that is to be refused, and with it the same question where it waits for this person a second time:
+/// else to ask it twice beforehand would be a way around the objection. The lock of the two keeps more from being asked; what
+/// was asked while the locks were taken is found below them, and all is begun again.
+async fn take_same(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    once: Option<&Idempotency>,
+) -> Outcome<(Turn, Kept, Vec<Kept>)> {
+    for _ in 0..TRIES {
+        let mut conn = ctx.pool.acquire().await?;
+        let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
+        role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
+        let mut reach = Reach::of(&mut conn, &found).await?;
+        for other in same(&mut conn, &found.moment, caller.principal()).await? {
+            reach.include(&mut conn, &other).await?;
+        }
+        drop(conn);
+        reach.once(caller, once);
+        let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
+        let kept = turn.current(ctx, id).await?.ok_or_else(|| not_found("moment"))?;
+        let same = same(&mut turn.tx, &kept.moment, caller.principal()).await?;
+        if same.iter().all(|other| turn.reaches(&other.moment)) {
+            return Ok((turn, kept, same));
+        }
+    }
+    let message = "The agent asks faster than this can be refused. Nothing was changed; try again.";
+    Err(Refusal::new(Code::Unavailable, message).into())
+}
+
+/// The agent's other open questions to the person who was asked, or to who answers, that are the same as this one.
+async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec<Kept>> {
+    let rows = select!(
+        "moments::same",
+        "WHERE m.agent_id = $1 AND (m.principal_id = ANY($2) OR m.escalate_to = ANY($2)) AND m.state = 'open'
+           AND (m.state IN ('open', 'deliberating') OR m.resolution_kind = 'dialogue' AND m.veto_settled_at IS NULL)
+           AND m.id <> $3 ORDER BY m.id",
+        moment.agent_id,
+        &[moment.principal_id.as_str(), by] as &[&str],
+        moment.id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    let others = rows.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    Ok(others.into_iter().filter(|other| is_same(moment, &other.moment)).collect())
+}
+
+/// A retry under a key: the first answer, as long as it is the same one, or that can no longer be told.
+async fn again(
+    ctx: &Ctx,
+    caller: &Caller,
+    turn: Turn,
+    kept: Kept,
+    resolution: &Resolution,
+) -> Outcome<Shown> {
+    let same = kept.moment.scrubbed_at.is_some() || kept.moment.is_retry(&decider(caller), resolution);
+    if same { turn.shown(ctx, caller, kept).await } else { Err(Idempotency::mismatch().into()) }
+}
+
+/// Ends a deliberation, and with it what the refusal keeps the agent from. Again is the same, as after a reply that was lost.
+///
+/// # Errors
+/// The caller is not the person who is asked; the question waits for its answer, or is over.
+pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
+    caller.require(Scope::MomentsWrite)?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
+    kept.moment.may_decide(&decider(caller), turn.now)?;
+    if kept.moment.state == MomentState::Closed {
+        return turn.shown(ctx, caller, kept).await;
+    }
+    kept.moment = kept.moment.close(&decider(caller), reason, turn.now)?;
+    let by = caller.principal();
+    turn.end(ctx, &mut kept, Kind::MomentClosed, by, &json!({}), Some(by)).await?;
+    turn.shown(ctx, caller, kept).await
+}
+
+/// Notes that the person has the question before its eyes. Again, and by anybody else who may see it, changes nothing.
+///
+/// # Errors
+/// It is not the caller's to see.
+pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
+    // Most looks are not the first: they take no lock.
+    let found = get(ctx, caller, id).await?;
+    if found.moment.view(&decider(caller), ctx.now()).is_none() {
+        return Ok(found);
+    }
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
+    if let Some(moment) = kept.moment.view(&decider(caller), turn.now) {
+        kept.moment = moment;
+        turn.record(ctx, Kind::MomentSeen, caller.principal(), &kept.moment, &json!({}))?;
+        turn.save(ctx, &mut kept).await?;
+    }
+    turn.shown(ctx, caller, kept).await
+}

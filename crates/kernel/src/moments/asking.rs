@@ -1,0 +1,364 @@
+//! The agent's side: it asks a person, or opens a deliberation where it cannot commit to a position yet (binding moment §6.1).
+//! After a refusal it may not ask again before it has answered the objection; that is judged under a lock of the two.
+
+use entente_domain::access::Level;
+use entente_domain::canonical::Digest;
+use entente_domain::clock::Timestamp;
+use entente_domain::events::Kind;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, MomentId};
+use entente_domain::intents::IntentStatus;
+use entente_domain::jobs::{Job, JobStatus};
+use entente_domain::keys::Scope;
+use entente_domain::moments::{self as law, Brief, Moment, MomentAsk, MomentState};
+use entente_domain::principals::Kind as Being;
+use entente_domain::refusal::{Code, Refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::repeats::{judged, waiting};
+use super::rows::{self, Around, Kept};
+use super::{Reach, Remark, Shown, Turn, due_at, lists, words};
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
+
+/// The lint of a question that is nearly one that was refused.
+const NEAR_DUPLICATE: &str = "near_duplicate_after_veto";
+
+/// Something about a new question that is no fault of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = MomentWarning)]
+pub struct Warning {
+    /// Which, a stable word.
+    #[schema(example = "expires_after_lease")]
+    pub code: String,
+    /// What it means.
+    pub note: String,
+}
+
+/// A question that was asked, or a deliberation that was begun.
+#[derive(Debug, Clone)]
+pub struct Emitted {
+    /// It, as its agent sees it.
+    pub shown: Shown,
+    /// What its agent should know of.
+    pub warnings: Vec<Warning>,
+    /// Whether it was asked before under the same key.
+    pub repeated: bool,
+}
+
+/// What is kept under an idempotency key: no content.
+#[derive(Serialize, Deserialize)]
+struct Done {
+    id: MomentId,
+    warnings: Vec<Warning>,
+}
+
+/// Who and what a new moment has to do with.
+struct Setting {
+    ask: MomentAsk,
+    addressee: Being,
+    second: Option<Being>,
+    around: Around,
+    /// The claim under which the agent works on the job.
+    claim: Option<Digest>,
+    /// The intent that it needs to be let into.
+    seat: Option<IntentId>,
+}
+
+/// Asks a person. `ask.agent_id` is the caller, whatever it says.
+///
+/// # Errors
+/// The question is malformed; the asked is no person; the person has refused such a question, and its objection is not
+/// answered; the job or intent is none that the agent works on; the state of things is not the one it is asked for.
+pub async fn emit(
+    ctx: &Ctx,
+    caller: &Caller,
+    brief: &Value,
+    ask: MomentAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Emitted> {
+    caller.require(Scope::MomentsWrite)?;
+    let brief = Brief::emitted(brief)?;
+    let mut conn = ctx.pool.acquire().await?;
+    if let Some(done) = idempotency::find::<Done>(&mut conn, caller, once).await? {
+        return repeated(&mut conn, caller, done, ctx.now()).await;
+    }
+    let setting = prepare(ctx, &mut conn, caller, ask).await?;
+    let mut reach = reach(caller, &setting, once);
+    if let Some(before) = superseded(&mut conn, &setting.ask).await? {
+        reach.include(&mut conn, &before).await?;
+    }
+    drop(conn);
+    let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
+    if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
+        return repeated(&mut turn.tx, caller, done, turn.now).await;
+    }
+    still(&mut turn, &setting).await?;
+    let (kept, warnings) = Box::pin(place(ctx, &mut turn, brief, setting, None)).await?;
+    let id = kept.moment.id;
+    idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: warnings.clone() }, turn.now).await?;
+    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings, repeated: false })
+}
+
+/// Puts a question before a person, under the locks of all that it reaches. `until`: when it lapses, where that is not for the
+/// asker to say (RFC-0025).
+async fn place(
+    ctx: &Ctx,
+    turn: &mut Turn,
+    brief: Brief,
+    setting: Setting,
+    until: Option<Timestamp>,
+) -> Outcome<(Kept, Vec<Warning>)> {
+    // Read again: the lock of the two is held now.
+    let before = match setting.ask.supersedes {
+        Some(id) => turn.current(ctx, id).await?,
+        None => None,
+    };
+    let mut lints = judged(turn, &brief, &setting.ask).await?;
+    law::require_new(&brief, &waiting(turn, &setting.ask).await?)?;
+    let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
+    lints.extend(law::lint(&brief));
+    let lints = lints.into_iter().map(Remark::from).collect();
+    let Setting { ask, addressee, second, around, .. } = setting;
+    let id = MomentId::mint(turn.now, &*ctx.chance);
+    let mut moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
+    moment.expires_at = until.or(moment.expires_at);
+    let warnings = late(&moment, &around);
+    let mut kept = Kept::new(moment, lints, near_duplicate, around);
+    if let Some(job) = kept.moment.job_id {
+        turn.jobs.awaits(job, id);
+    }
+    if let Some(mut before) = before {
+        before.moment = before.moment.supersede(&kept.moment, turn.now)?;
+        let next = json!({ "superseded_by": id });
+        turn.record(ctx, Kind::MomentSuperseded, &kept.moment.agent_id, &before.moment, &next)?;
+        turn.save(ctx, &mut before).await?;
+    }
+    opened(ctx, turn, &mut kept).await?;
+    Ok((kept, warnings))
+}
+
+/// Puts the question that an intent waits with before a person (RFC-0025), within the deed that suspends the intent. What is
+/// refused has written nothing.
+pub(crate) async fn put(
+    ctx: &Ctx,
+    turn: &mut Turn,
+    ask: MomentAsk,
+    brief: &Value,
+    until: Option<Timestamp>,
+) -> Outcome<MomentId> {
+    let brief = Brief::emitted(brief)?;
+    let addressee = being(&mut turn.tx, "principal_id", &ask.principal_id).await?;
+    let second = match &ask.escalate_to {
+        Some(second) => Some(being(&mut turn.tx, "escalate_to", second).await?),
+        None => None,
+    };
+    superseded(&mut turn.tx, &ask).await?;
+    let seat = ask.intent_id;
+    let setting = Setting { ask, addressee, second, around: of_job(None), claim: None, seat };
+    still(turn, &setting).await?;
+    let (kept, _warnings) = Box::pin(place(ctx, turn, brief, setting, until)).await?;
+    Ok(kept.moment.id)
+}
+
+/// Opens a deliberation with a person instead of a question, and says its first word: the agent's own veto, which costs
+/// nothing.
+///
+/// # Errors
+/// As [`emit`], but that there is nothing to be malformed or refused.
+pub async fn deliberate(
+    ctx: &Ctx,
+    caller: &Caller,
+    ask: MomentAsk,
+    text: &str,
+    once: Option<&Idempotency>,
+) -> Outcome<Emitted> {
+    caller.require(Scope::MomentsWrite)?;
+    let mut conn = ctx.pool.acquire().await?;
+    if let Some(done) = idempotency::find::<Done>(&mut conn, caller, once).await? {
+        return repeated(&mut conn, caller, done, ctx.now()).await;
+    }
+    let setting = prepare(ctx, &mut conn, caller, ask).await?;
+    drop(conn);
+    let mut turn = Turn::begin(ctx, caller.trace, reach(caller, &setting, once)).await?;
+    if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
+        return repeated(&mut turn.tx, caller, done, turn.now).await;
+    }
+    let id = MomentId::mint(turn.now, &*ctx.chance);
+    let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, turn.now)?;
+    still(&mut turn, &setting).await?;
+    // What may be said is the law's; that it is the first word changes nothing of the moment.
+    let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
+    let mut kept = Kept::new(begun, Vec::new(), false, setting.around);
+    opened(ctx, &mut turn, &mut kept).await?;
+    words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
+    idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;
+    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings: Vec::new(), repeated: false })
+}
+
+/// Writes a new moment, and tells of it.
+async fn opened(ctx: &Ctx, turn: &mut Turn, kept: &mut Kept) -> Outcome<()> {
+    let agent = kept.moment.agent_id.clone();
+    let question = kept.moment.state == MomentState::Open;
+    let told = json!({ "question": question, "supersedes": kept.moment.supersedes });
+    turn.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told)?;
+    let hatches = kept.moment.hatches;
+    if kept.moment.has_calibration_note {
+        ctx.metrics.calibration_notes.inc();
+    }
+    if question && !(hatches.free_text && hatches.dialogue) {
+        let told = json!({ "hatches": hatches, "justification": kept.moment.hatch_justification });
+        turn.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told)?;
+    }
+    rows::insert(&mut turn.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
+    turn.touch(&kept.moment);
+    Ok(())
+}
+
+/// Looks up who and what the ask has to do with. Nothing is locked yet; what can change is looked at again.
+async fn prepare(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    mut ask: MomentAsk,
+) -> Outcome<Setting> {
+    ask.agent_id.clone_from(&caller.agent);
+    let addressee = being(conn, "principal_id", &ask.principal_id).await?;
+    let second = match &ask.escalate_to {
+        Some(second) => Some(being(conn, "escalate_to", second).await?),
+        None => None,
+    };
+    let job = match ask.job_id {
+        Some(id) => Some(jobs::worked_on(conn, caller, id).await?),
+        None => None,
+    };
+    let named = ask.intent_id;
+    let works_for = job.as_ref().and_then(|job| job.intent_id);
+    if works_for.is_some() && named.is_some() && named != works_for {
+        let message = "`intent_id` is not the intent that the job works for. Leave it out.";
+        return Err(Refusal::field(Code::Unprocessable, "intent_id", "unknown", message).into());
+    }
+    // A job may tell of itself on the line of its intent; anybody else needs to be let in.
+    let seat = named.filter(|_| works_for.is_none());
+    if let Some(intent) = seat {
+        seats::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
+    }
+    ask.intent_id = named.or(works_for);
+    let around = of_job(job.as_ref());
+    Ok(Setting { ask, addressee, second, around, claim: job.as_ref().and_then(claim), seat })
+}
+
+/// The claim under which a job is worked on.
+fn claim(job: &Job) -> Option<Digest> {
+    job.claim.as_ref().map(|claim| claim.token)
+}
+
+fn of_job(job: Option<&Job>) -> Around {
+    Around {
+        job_status: job.map(|job| job.status.as_str().to_owned()),
+        job_ended_at: None,
+        job_expires_at: job.and_then(|job| job.expires_at),
+        job_deadline: job.and_then(|job| job.deadline),
+        intent_status: None,
+    }
+}
+
+/// What kind of being a principal is. Only a person can be asked: no bus, no role, nobody's name for several (§7.4).
+async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Being> {
+    let found = principals::find(conn, name).await?;
+    let kind = found.map(|principal| principal.kind).ok_or_else(|| {
+        let message = format!(
+            "`{member}` names nobody who is known here. Name one person: a question goes to one principal, never to \
+             several."
+        );
+        Refusal::field(Code::Unprocessable, member, "unknown", message)
+    })?;
+    Ok(kind)
+}
+
+/// The moment whose place is taken.
+pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<Kept>> {
+    let Some(id) = ask.supersedes else { return Ok(None) };
+    let found = rows::load(conn, id).await?;
+    // Another agent's is as one that is not there.
+    let found = found.filter(|kept| kept.moment.agent_id == ask.agent_id);
+    found.map(Some).ok_or_else(|| {
+        let message = "`supersedes` names no moment of yours.";
+        Refusal::field(Code::Unprocessable, "supersedes", "unknown", message).into()
+    })
+}
+
+/// What a new moment reaches, but for the one whose place it takes.
+fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reach {
+    let ask = &setting.ask;
+    let mut reach = Reach::default();
+    reach.about(ask.intent_id, ask.job_id);
+    reach.between(&ask.agent_id, [Some(&ask.principal_id), ask.escalate_to.as_deref()]);
+    reach.once(caller, once);
+    reach
+}
+
+/// Requires, under the locks, that there is room for one more, that the agent is still let into the intent, which goes on, and
+/// still works on the job, and that things are as the question says that they must be.
+async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
+    lists::require_room(&mut turn.tx, &setting.ask, turn.now).await?;
+    if let Some(intent) = setting.seat {
+        seats::require(&mut turn.tx, &setting.ask.agent_id, intent, Level::Write, turn.now).await?;
+    }
+    let wanted = &setting.ask.valid_while;
+    let mut intent_status: Option<IntentStatus> = None;
+    if let Some(id) = setting.ask.intent_id {
+        let intent = crate::intents::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("intent"))?;
+        if intent.status.is_terminal() {
+            let message = "The intent is completed or abandoned; nothing is decided for it any more.";
+            return Err(Refusal::new(Code::IntentResolved, message).into());
+        }
+        intent_status = Some(intent.status);
+    }
+    let job = setting.ask.job_id.and_then(|id| turn.jobs.job(id));
+    let job_status = job.map(|job| job.status);
+    let unlike = |wanted: &Option<String>, found: Option<&str>| {
+        wanted.as_deref().is_some_and(|wanted| found != Some(wanted))
+    };
+    let other_job = unlike(&wanted.job_status, job_status.map(JobStatus::as_str));
+    let other_intent = unlike(&wanted.intent_status, intent_status.map(IntentStatus::as_str));
+    if other_job || other_intent {
+        let message = "The job or the intent is not in the state that `valid_while` names, at this moment already. Look at \
+                       it again before you ask.";
+        return Err(Refusal::new(Code::CircumstancesChanged, message).into());
+    }
+    let works = job.is_some_and(|job| job.status == JobStatus::Running && claim(job) == setting.claim);
+    if setting.ask.job_id.is_some() && !works {
+        let message = "You have just stopped working on the job: it has ended, or your claim of it has. Look at it again \
+                       before you ask.";
+        return Err(Refusal::new(Code::CircumstancesChanged, message).into());
+    }
+    Ok(())
+}
+
+/// What ends before the question does: nothing renews a job's lease while somebody thinks (ARCP §9.5).
+fn late(moment: &Moment, around: &Around) -> Vec<Warning> {
+    let after =
+        |end: Option<Timestamp>| end.zip(moment.expires_at).is_some_and(|(end, expires_at)| expires_at > end);
+    let warning = |code: &str, note: &str| Warning { code: code.to_owned(), note: note.to_owned() };
+    let lease = after(around.job_expires_at).then(|| {
+        warning(
+            "expires_after_lease",
+            "The job's lease ends before the question does; nothing renews it while the person thinks.",
+        )
+    });
+    let runtime = after(around.job_deadline)
+        .then(|| warning("expires_after_runtime", "The job is timed out before the question lapses."));
+    lease.into_iter().chain(runtime).collect()
+}
+
+/// What was asked before under the same key, as it is now.
+async fn repeated(conn: &mut PgConnection, caller: &Caller, done: Done, now: Timestamp) -> Outcome<Emitted> {
+    let kept = rows::load(conn, done.id).await?;
+    let kept =
+        kept.ok_or_else(|| AppError::Inconsistent(format!("{} is kept under a key and gone", done.id)))?;
+    let words = words::load(conn, &[done.id]).await?.into_iter().map(|(_, word)| word).collect();
+    let shown = Shown::new(kept, words, caller, now).ok_or_else(|| not_found("moment"))?;
+    Ok(Emitted { shown, warnings: done.warnings, repeated: true })
+}

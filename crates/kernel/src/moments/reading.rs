@@ -1,0 +1,178 @@
+//! Looking at moments: one, waiting for news of it, what has changed. What may not be seen is as what is not there.
+
+use std::time::Duration;
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{JobId, MomentId};
+use entente_domain::keys::Scope;
+use entente_domain::moments::MomentState;
+use sqlx::PgConnection;
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use super::rows::{self, Kept, select};
+use super::visible::{Seen, seen};
+use super::{Shown, words};
+use crate::feed::Touch;
+use crate::{Caller, Ctx, Outcome, not_found};
+
+/// Bytes of words that are read at once for who follows; of one moment all are.
+const SPOKEN_BYTES: i64 = 4 * 1024 * 1024;
+/// For how long to sleep at the least until a question lapses: the clock that says when may stand still.
+const BLINK: Duration = Duration::from_millis(20);
+
+/// One moment.
+///
+/// # Errors
+/// It is not there, or not the caller's to see.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
+    caller.require(Scope::MomentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let kept = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
+    let words = words::load(&mut conn, &[id]).await?.into_iter().map(|(_, word)| word).collect();
+    Shown::new(kept, words, caller, ctx.now()).ok_or_else(|| not_found("moment"))
+}
+
+/// As [`get`]; while nothing has happened, waits until something has, or the time is over. Nothing has happened while the
+/// question is open and nothing more was said, or, for who has `seen` a version, while that is the current one. What is over for
+/// good is not waited for; a refused question whose place another took may come back.
+///
+/// # Errors
+/// As [`get`].
+pub async fn wait(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    seen: Option<i64>,
+    patience: Duration,
+) -> Outcome<Shown> {
+    let until = Instant::now() + patience;
+    // First the ear, then the look: what comes in between is heard.
+    let mut listener = ctx.feed.bells().listener();
+    listener.add(Touch::Moment(id));
+    let mut said = None;
+    let mut over = false;
+    loop {
+        let found = get(ctx, caller, id).await?;
+        let now_said = found.words.len();
+        let news = match seen {
+            Some(seen) => found.moment.version != seen,
+            None => *said.get_or_insert(now_said) != now_said || found.moment.state != MomentState::Open,
+        };
+        let comes_back = found.moment.is_unsettled_veto() && found.moment.state == MomentState::Superseded;
+        if news || over || found.moment.state.is_terminal() && !comes_back {
+            return Ok(found);
+        }
+        // Nothing rings when a question lapses, this one or what took its place: that is true by itself, and told by the next
+        // sweep.
+        let lapses = if comes_back { found.next_over_at } else { found.moment.expires_at };
+        let lapses = lapses.filter(|_| found.moment.state != MomentState::Deliberating);
+        let left = lapses.map(|at| (at - ctx.now()).to_std().unwrap_or_default().max(BLINK));
+        let next = left.map_or(until, |left| until.min(Instant::now() + left));
+        // What has come in the last instant is seen by one look more.
+        over = timeout_at(next, listener.rung()).await.is_err() && Instant::now() >= until;
+        caller.require_key(ctx.now())?;
+    }
+}
+
+/// What of the caller's has changed after a number, in the order of the changes; of several changes of one moment the last.
+/// Less than `limit` is not all when there are many words: go on until there is nothing.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outcome<Vec<Shown>> {
+    caller.require(Scope::MomentsRead)?;
+    let who = Seen::of(caller, ctx.now());
+    let mut conn = ctx.pool.acquire().await?;
+    let rows = seen!(
+        select,
+        "moments::changes",
+        "x.changed_seq > $5 ORDER BY x.changed_seq LIMIT $6",
+        "ORDER BY y.changed_seq LIMIT $6)) ORDER BY m.changed_seq",
+        who,
+        after,
+        i64::from(limit)
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut kept = rows.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    let mut ids: Vec<MomentId> = kept.iter().map(|kept| kept.moment.id).collect();
+    let spoken = words::spoken(&mut conn, &ids).await?;
+    let mut bytes = 0;
+    let fits = |id: &&MomentId| {
+        bytes += spoken.get(id).map_or(0, |one| one.bytes);
+        bytes <= SPOKEN_BYTES
+    };
+    let fit = ids.iter().take_while(fits).count().max(1);
+    kept.truncate(fit);
+    ids.truncate(fit);
+    let mut words = words::of_each(&mut conn, &ids).await?;
+    let each = kept.into_iter().filter_map(|kept| {
+        let words = words.remove(&kept.moment.id).unwrap_or_default();
+        Shown::new(kept, words, caller, who.now)
+    });
+    Ok(each.collect())
+}
+
+/// The number of the last change of all.
+///
+/// # Errors
+/// The database.
+pub async fn last_change(ctx: &Ctx) -> Outcome<i64> {
+    let last = sqlx::query_scalar!("-- moment_clock::last\n SELECT last_seq FROM moment_clock")
+        .fetch_one(&ctx.pool)
+        .await?;
+    Ok(last)
+}
+
+/// The open questions for which a job waits.
+pub(crate) async fn awaited(conn: &mut PgConnection, job: JobId, now: Timestamp) -> Outcome<Vec<MomentId>> {
+    let ids = sqlx::query_scalar!(
+        "-- moments::awaited
+         SELECT id FROM moments WHERE job_id = $1 AND state IN ('open', 'deliberating') AND state = 'open' AND expires_at > $2
+         ORDER BY id",
+        job.uuid(),
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(MomentId::from).collect())
+}
+
+/// How far the moments and inboxes among these have gone, for who was not told of it.
+///
+/// # Errors
+/// The database.
+pub async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> {
+    let (mut moments, mut parties): (Vec<Uuid>, Vec<&str>) = (Vec::new(), Vec::new());
+    for touch in listened {
+        match touch {
+            Touch::Moment(id) => moments.push(id.uuid()),
+            Touch::Inbox(party) => parties.push(party),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    if !moments.is_empty() {
+        let rows =
+            sqlx::query!("-- moments::moved\n SELECT id, version FROM moments WHERE id = ANY($1)", &moments)
+                .fetch_all(&ctx.pool)
+                .await?;
+        found.extend(rows.into_iter().map(|row| (Touch::Moment(row.id.into()), row.version)));
+    }
+    if !parties.is_empty() {
+        let rows = sqlx::query!(
+            r#"-- moments::inboxes_moved
+             SELECT p.party AS "party!", coalesce(greatest(
+                 (SELECT max(changed_seq) FROM moments WHERE agent_id = p.party),
+                 (SELECT max(changed_seq) FROM moments WHERE principal_id = p.party),
+                 (SELECT max(changed_seq) FROM moments WHERE escalate_to = p.party)), 0) AS "seq!"
+             FROM UNNEST($1::text[]) AS p (party)"#,
+            &parties as &[&str]
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        found.extend(rows.into_iter().map(|row| (Touch::Inbox(row.party), row.seq)));
+    }
+    Ok(found)
+}

@@ -1,0 +1,64 @@
+//! What time does to moments: they lapse, are put before a second person, are withdrawn with their job, and their contents are
+//! taken out; what took the place of a refused question and ended brings that one back. All but the scrub is true for who
+//! reads it the instant it is due; here it is written down and told. Nothing is ever approved by time.
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::MomentId;
+use entente_domain::principals::HOUSE;
+use sqlx::PgPool;
+
+use super::{Reach, Turn, due_at, rows};
+use crate::rounds::round;
+use crate::{Ctx, Outcome};
+
+/// Does what is due of up to `limit` moments; answers with how much that was.
+///
+/// # Errors
+/// The database.
+pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = due(&ctx.pool, ctx.now(), limit).await?;
+    // Boxed: it is large, and part of what every server's background is made of.
+    round(due.into_iter().map(|id| Box::pin(pass(ctx, id)))).await
+}
+
+async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
+    let mut conn = ctx.pool.acquire().await?;
+    let Some(found) = rows::load(&mut conn, id).await? else { return Ok(0) };
+    let reach = Reach::of(&mut conn, &found).await?;
+    drop(conn);
+    let mut turn = Turn::begin(ctx, None, reach).await?;
+    // Looked at again under the locks: another server may have been faster.
+    let Some(mut kept) = turn.current(ctx, id).await? else { return Ok(0) };
+    turn.scrub(ctx, &mut kept, HOUSE).await?;
+    let done = turn.has_changed();
+    if !done {
+        // What is kept was written with other settings: it is looked at again when it is really due.
+        rows::put_off(&mut turn.tx, id, due_at(&kept.moment, &ctx.settings.moments)).await?;
+    }
+    turn.conclude(ctx).await?;
+    Ok(u64::from(done))
+}
+
+/// Moments to which time, the end of their job, or that of what took their place, does something at this moment; those that
+/// have been due for longest first, so that none waits for ever behind others.
+async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
+    let ids = sqlx::query_scalar!(
+        r#"-- moments::due
+         SELECT d.id AS "id!" FROM (
+             (SELECT id, due_at AS at FROM moments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
+             UNION ALL
+             (SELECT m.id, c.ended_at FROM moments m JOIN job_clock c ON c.job_id = m.job_id
+              WHERE m.job_id IS NOT NULL AND m.state IN ('open', 'deliberating') AND m.resolution_kind IS NULL
+                AND c.ended_at IS NOT NULL ORDER BY c.ended_at LIMIT $2)
+             UNION ALL
+             (SELECT v.id, n.ended_at FROM moments v JOIN moments n ON n.id = v.superseded_by
+              WHERE v.resolution_kind = 'dialogue' AND v.veto_settled_at IS NULL AND v.state = 'superseded'
+                AND n.state IN ('withdrawn', 'expired') ORDER BY n.ended_at LIMIT $2)) d
+         GROUP BY d.id ORDER BY min(d.at), d.id LIMIT $2"#,
+        now,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(ids.into_iter().map(MomentId::from).collect())
+}

@@ -1,0 +1,177 @@
+//! What is said about a moment: the person asks for detail, the agent gives it, both deliberate. Table `moment_words`.
+
+use std::collections::HashMap;
+
+use entente_domain::clock::Timestamp;
+use entente_domain::events::Kind;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::MomentId;
+use entente_domain::keys::Scope;
+use entente_domain::limits::LIST_ITEMS;
+use entente_domain::moments::{Speaker, WordKind};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Role, Shown, Turn, decider, role};
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, unknown};
+
+/// Something that was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Its place in the thread, from 1.
+    pub n: i32,
+    /// Who said it.
+    pub author: String,
+    /// What it is.
+    pub kind: WordKind,
+    /// The text; `None` once it was scrubbed, or is not the reader's to see.
+    pub text: Option<String>,
+    /// When.
+    pub said_at: Timestamp,
+}
+
+/// Says something about a moment: who says it, and where the moment stands, tell what it is. None of it is an answer. A retry
+/// under the same key is said once; the key says nothing of the text, whose hash could be guessed.
+///
+/// # Errors
+/// It is not the caller's to see; it is over; the caller is neither the agent nor the person who is asked.
+pub async fn word(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    text: &str,
+    once: Option<&Idempotency>,
+) -> Outcome<Shown> {
+    caller.require(Scope::MomentsWrite)?;
+    let (mut turn, mut kept) = Turn::take(ctx, caller, id, once).await?;
+    if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
+        return turn.shown(ctx, caller, kept).await;
+    }
+    let decider = decider(caller);
+    let speaker = match role(caller, &kept.moment, turn.now) {
+        Some(Role::Agent) => Speaker::Agent(&caller.agent),
+        _ => Speaker::Principal(&decider),
+    };
+    let (moment, kind) = kept.moment.word(speaker, text, turn.now)?;
+    // Without its first word after an objection the agent could never ask again, however much was said before.
+    let is_owed = kept.moment.deliberated_at.is_none() && moment.deliberated_at.is_some();
+    kept.moment = moment;
+    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }))?;
+    turn.save(ctx, &mut kept).await?;
+    let place = insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
+    if !is_owed {
+        check_place(place)?;
+    }
+    idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
+    turn.shown(ctx, caller, kept).await
+}
+
+/// Writes something that was said; its place in the thread. The lock of the moment's line is held.
+pub(super) async fn insert(
+    conn: &mut PgConnection,
+    id: MomentId,
+    author: &str,
+    kind: WordKind,
+    text: &str,
+    now: Timestamp,
+) -> Outcome<i32> {
+    let n = sqlx::query_scalar!(
+        r#"-- moment_words::insert
+         INSERT INTO moment_words (moment_id, n, author, kind, text, said_at)
+         SELECT $1, coalesce(max(n), 0) + 1, $2, $3, $4, $5 FROM moment_words WHERE moment_id = $1
+         RETURNING n"#,
+        id.uuid(),
+        author,
+        kind.as_str(),
+        text,
+        now
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(n)
+}
+
+/// Requires that a thread is not too long for one word more.
+fn check_place(n: i32) -> Result<(), Refusal> {
+    if usize::try_from(n).is_ok_and(|n| n > LIST_ITEMS) {
+        let message = format!(
+            "{LIST_ITEMS} things were said about this already, as many as may be. Decide, or close it."
+        );
+        return Err(Refusal::new(Code::TooLarge, message));
+    }
+    Ok(())
+}
+
+/// What was said about these moments, by moment, the earliest first.
+pub(super) async fn load(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<Vec<(MomentId, Word)>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        "-- moment_words::load
+         SELECT moment_id, n, author, kind, text, said_at FROM moment_words WHERE moment_id = ANY($1)
+         ORDER BY moment_id, n",
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    let words = rows.into_iter().map(|row| {
+        let kind = WordKind::parse(&row.kind).ok_or_else(|| unknown("kind of word", &row.kind))?;
+        let (n, author, text, said_at) = (row.n, row.author, row.text, row.said_at);
+        Ok((row.moment_id.into(), Word { n, author, kind, text, said_at }))
+    });
+    words.collect()
+}
+
+/// As [`load`], for each of them.
+pub(super) async fn of_each(
+    conn: &mut PgConnection,
+    ids: &[MomentId],
+) -> Result<HashMap<MomentId, Vec<Word>>, AppError> {
+    let mut each: HashMap<MomentId, Vec<Word>> = HashMap::new();
+    if ids.is_empty() {
+        return Ok(each);
+    }
+    for (id, word) in load(conn, ids).await? {
+        each.entry(id).or_default().push(word);
+    }
+    Ok(each)
+}
+
+/// How much was said about a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spoken {
+    /// How many things.
+    pub count: usize,
+    /// Bytes of all of them.
+    pub bytes: i64,
+}
+
+/// How much was said about each of these moments; of which nothing was said is not among them.
+pub(super) async fn spoken(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<HashMap<MomentId, Spoken>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        r#"-- moment_words::spoken
+         SELECT moment_id, count(*) AS "count!", coalesce(sum(octet_length(text)), 0)::bigint AS "bytes!"
+         FROM moment_words WHERE moment_id = ANY($1) GROUP BY moment_id"#,
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    let each = rows.into_iter().map(|row| {
+        let count = usize::try_from(row.count).unwrap_or(usize::MAX);
+        (row.moment_id.into(), Spoken { count, bytes: row.bytes })
+    });
+    Ok(each.collect())
+}
+
+/// Takes out what was said about a moment; who said something and when stays.
+pub(super) async fn scrub(conn: &mut PgConnection, id: MomentId) -> Outcome<()> {
+    sqlx::query!(
+        "-- moment_words::scrub\n UPDATE moment_words SET text = NULL WHERE moment_id = $1 AND text IS NOT NULL",
+        id.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The servers that share the database: saying that one is there, seeing whether others are, and waking them. Table
+//! `nodes`.
+//!
+//! What is woken reads for itself. A lost wake-up costs a moment, because every server also looks around by itself
+//! (`streams::look_around`, `keys::refresh`).
+
+use std::time::Duration;
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::NodeId;
+use entente_runtime::deadlines::within;
+
+use super::{Ctx, Outcome};
+use crate::feed::Touch;
+
+/// The PostgreSQL channel that servers wake each other on.
+pub const TOPIC: &str = "entente";
+
+/// Seconds without a sign after which a server is taken to be gone.
+const GONE_AFTER_SECONDS: f64 = 10.0;
+
+/// Seconds that the row of a server stays which writes it no more.
+const PROBES_KEPT_SECONDS: f64 = 3_600.0;
+
+/// How long a writer may take to see whether it can write.
+const PROBE: Duration = Duration::from_millis(1_500);
+
+/// Bytes of a notification's text; PostgreSQL takes fewer than 8,000.
+const PAYLOAD_BYTES: usize = 7_900;
+
+/// Says that this server is there; answers whether others are. A server that was not there before wakes the others, so
+/// that they know of it at once.
+///
+/// # Errors
+/// The database.
+pub async fn sign(ctx: &Ctx, node: NodeId, started_at: Timestamp) -> Outcome<bool> {
+    let now = ctx.now();
+    let row = sqlx::query!(
+        r#"-- nodes::sign
+         WITH signed AS (
+             INSERT INTO nodes (id, started_at, seen_at) VALUES ($1, $2, $3)
+             ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+             RETURNING xmax = 0 AS fresh),
+         swept AS (DELETE FROM nodes WHERE seen_at < $3 - make_interval(secs => $4::double precision * 60) AND id <> $1)
+         SELECT (SELECT fresh FROM signed) AS "fresh!",
+                EXISTS (SELECT 1 FROM nodes WHERE id <> $1 AND seen_at > $3 - make_interval(secs => $4::double precision)) AS "peers!""#,
+        node.uuid(),
+        started_at,
+        now,
+        GONE_AFTER_SECONDS
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    if row.fresh && row.peers {
+        wake(ctx, node, []).await?;
+    }
+    Ok(row.peers)
+}
+
+/// Writes something that means nothing, to see whether this server can: always the same row, so that it takes no room. Rows of
+/// servers that have written none for long are removed on the way.
+///
+/// # Errors
+/// It cannot.
+pub(crate) async fn probe(ctx: &Ctx, node: NodeId) -> Outcome<()> {
+    let written = async {
+        sqlx::query!(
+            "-- nodes::probe
+             WITH gone AS (
+                 DELETE FROM node_probes
+                 WHERE written_at < $2::timestamptz - make_interval(secs => $3::double precision) AND node_id <> $1)
+             INSERT INTO node_probes (node_id, written_at) VALUES ($1, $2)
+             ON CONFLICT (node_id) DO UPDATE SET count = node_probes.count + 1, written_at = excluded.written_at",
+            node.uuid(),
+            ctx.now(),
+            PROBES_KEPT_SECONDS
+        )
+        .execute(&ctx.pool)
+        .await
+    };
+    within(PROBE, written).await??;
+    Ok(())
+}
+
+/// Reads something.
+///
+/// # Errors
+/// It cannot.
+pub async fn look(ctx: &Ctx) -> Outcome<()> {
+    sqlx::query_scalar!(
+        r#"-- nodes::look
+         SELECT EXISTS (SELECT 1 FROM intents) AS "any!""#
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    Ok(())
+}
+
+/// Says that this server is going.
+///
+/// # Errors
+/// The database.
+pub async fn leave(ctx: &Ctx, node: NodeId) -> Outcome<()> {
+    sqlx::query!("-- nodes::leave\n DELETE FROM nodes WHERE id = $1", node.uuid()).execute(&ctx.pool).await?;
+    Ok(())
+}
+
+/// Wakes the other servers: this went on. Never inside a deed's transaction: a notification takes a lock that
+/// all committing transactions share.
+///
+/// # Errors
+/// The database.
+pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = Touch>) -> Outcome<()> {
+    let mut payloads = vec![node.to_string()];
+    for touch in touched {
+        let word = format!(" {touch}");
+        match payloads.last_mut() {
+            Some(payload) if payload.len() + word.len() <= PAYLOAD_BYTES => payload.push_str(&word),
+            _ => payloads.push(format!("{node}{word}")),
+        }
+    }
+    sqlx::query!("-- nodes::wake\n SELECT pg_notify($1, p) FROM UNNEST($2::text[]) AS p", TOPIC, &payloads)
+        .fetch_all(&ctx.pool)
+        .await?;
+    Ok(())
+}
+
+/// Reads a notification: who sent it and what went on. `None` when it is none of ours.
+#[must_use]
+pub fn read(payload: &str) -> Option<(NodeId, Vec<Touch>)> {
+    let mut words = payload.split(' ');
+    let node = words.next()?.parse().ok()?;
+    Some((node, words.filter_map(|word| word.parse().ok()).collect()))
+}

@@ -1,0 +1,315 @@
+//! The overview: what the dashboard shows, read across nouns and never written. Everything is bounded, and only what the
+//! viewer may see; the scope `admin` sees all. What is done at work is `overview/work.rs`.
+
+mod counts;
+mod work;
+
+use std::cmp::Reverse;
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, MessageId};
+use entente_domain::keys::Scope;
+
+use super::{Caller, Ctx, Outcome, seats};
+
+pub use counts::{Counts, counts, health};
+pub use work::{Gauge, Receiver, Spend, Work, receivers, works};
+
+/// Intents on the overview.
+const INTENTS: i64 = 40;
+/// Waits that are looked at.
+const WAITS: i64 = 500;
+/// Entries of a timeline, of each kind.
+const ENTRIES: i64 = 60;
+/// Among how many of the last intents, and of an intent's last messages, those are looked for that the viewer may see.
+const LOOKED_AT: i64 = 2_000;
+
+/// An intent at a glance.
+#[derive(Debug, Clone)]
+pub struct Glance {
+    /// Its id.
+    pub id: IntentId,
+    /// What it is about.
+    pub title: String,
+    /// Where it stands.
+    pub status: String,
+    /// Whose it is.
+    pub created_by: String,
+    /// When something last happened on it.
+    pub last_at: Timestamp,
+    /// Requests on it that wait for an answer.
+    pub waiting: i64,
+}
+
+/// Somebody who waits for an answer.
+#[derive(Debug, Clone)]
+pub struct Wait {
+    /// The intent.
+    pub intent_id: IntentId,
+    /// The name of the channel.
+    pub channel: String,
+    /// The request.
+    pub message_id: MessageId,
+    /// Who waits.
+    pub waiting: String,
+    /// For whom; nobody in particular when a role or everybody was asked.
+    pub awaited: Option<String>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when.
+    pub until: Option<Timestamp>,
+}
+
+/// What kind of thing an entry of a timeline is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody said something.
+    Messages,
+    /// The intent went on.
+    Events,
+    /// A job went on.
+    Jobs,
+    /// Somebody decided, or is asked to.
+    Decisions,
+}
+
+/// An entry of an intent's timeline.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its place on the intent's line.
+    pub seq: i64,
+    /// When.
+    pub at: Timestamp,
+    /// What kind of thing.
+    pub lane: Lane,
+    /// What happened: an event's type, a message's.
+    pub what: String,
+    /// Who did it.
+    pub who: String,
+    /// For whom, on which channel; what it is about.
+    pub about: String,
+}
+
+/// The intents that the caller can read, the last ones that were made, those first on which something happened last.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
+    caller.require(Scope::IntentsRead)?;
+    let rows = sqlx::query!(
+        r#"-- overview::intents
+         SELECT i.id, i.title, i.status, i.created_by, coalesce(c.last_at, i.updated_at) AS "last_at!",
+                (SELECT count(*) FROM pending p WHERE p.intent_id = i.id AND p.is_request
+                 AND (p.expires_at IS NULL OR p.expires_at > $2)) AS "waiting!"
+         FROM (SELECT * FROM intents ORDER BY id DESC LIMIT $5) i LEFT JOIN acls a ON a.intent_id = i.id LEFT JOIN intent_clock c ON c.intent_id = i.id
+         WHERE $3 OR a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $1 OR EXISTS (
+                SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $1
+                AND (e.expires_at IS NULL OR e.expires_at > $2))
+         ORDER BY i.id DESC LIMIT $4"#,
+        caller.agent,
+        ctx.now(),
+        caller.has(Scope::Admin),
+        INTENTS,
+        LOOKED_AT
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let mut found: Vec<Glance> = rows
+        .into_iter()
+        .map(|row| Glance {
+            id: row.id.into(),
+            title: row.title,
+            status: row.status,
+            created_by: row.created_by,
+            last_at: row.last_at,
+            waiting: row.waiting,
+        })
+        .collect();
+    found.sort_by_key(|intent| Reverse(intent.last_at));
+    Ok(found)
+}
+
+/// One intent, if the caller can read it.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<Glance>> {
+    caller.require(Scope::IntentsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    if !caller.has(Scope::Admin) {
+        let seat = seats::seat(&mut connection, &caller.agent, id, now).await?;
+        if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+            return Ok(None);
+        }
+    }
+    let row = sqlx::query!(
+        r#"-- overview::intent
+         SELECT i.title, i.status, i.created_by, coalesce(c.last_at, i.updated_at) AS "last_at!",
+                (SELECT count(*) FROM pending p WHERE p.intent_id = i.id AND p.is_request
+                 AND (p.expires_at IS NULL OR p.expires_at > $2)) AS "waiting!"
+         FROM intents i LEFT JOIN intent_clock c ON c.intent_id = i.id WHERE i.id = $1"#,
+        id.uuid(),
+        now
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    Ok(row.map(|row| Glance {
+        id,
+        title: row.title,
+        status: row.status,
+        created_by: row.created_by,
+        last_at: row.last_at,
+        waiting: row.waiting,
+    }))
+}
+
+/// Who waits for whom, of the requests that the caller may see; an admin sees all of them.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn waits(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Wait>> {
+    caller.require(Scope::ChannelsRead)?;
+    let rows = sqlx::query!(
+        r#"-- overview::waits
+         SELECT p.intent_id, p.message_id, p.sender, p.agent_id, p.expires_at, ch.name, m.created_at
+         FROM pending p JOIN channels ch ON ch.id = p.channel_id
+         JOIN messages m ON m.channel_id = p.channel_id AND m.number = p.number
+         JOIN intents i ON i.id = p.intent_id LEFT JOIN acls a ON a.intent_id = i.id
+         WHERE p.is_request AND (p.expires_at IS NULL OR p.expires_at > $2)
+           AND ($3 OR (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $1 OR EXISTS (
+                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $1
+                    AND (e.expires_at IS NULL OR e.expires_at > $2)))
+                AND (p.sender = $1 OR p.agent_id = $1 OR ch.created_by = $1
+                    OR (ch.member_policy = 'intent' OR $1 = ANY(ch.members))
+                       AND (m.recipients IS NULL OR $1 = ANY(m.recipients))))
+         ORDER BY p.message_id LIMIT $4"#,
+        caller.agent,
+        ctx.now(),
+        caller.has(Scope::Admin),
+        WAITS
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let waits = rows.into_iter().map(|row| Wait {
+        intent_id: row.intent_id.into(),
+        channel: row.name,
+        message_id: row.message_id.into(),
+        waiting: row.sender,
+        awaited: row.agent_id,
+        since: row.created_at,
+        until: row.expires_at,
+    });
+    Ok(waits.collect())
+}
+
+/// What happened last on an intent, of all kinds in the order of its line, the newest first.
+///
+/// # Errors
+/// The scope is missing; the intent is not there or not readable.
+pub async fn timeline(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<Entry>> {
+    caller.require(Scope::IntentsRead)?;
+    if !caller.has(Scope::Admin) {
+        let mut connection = ctx.pool.acquire().await?;
+        seats::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
+    }
+    let mut entries = events(ctx, intent).await?;
+    entries.extend(messages(ctx, caller, intent).await?);
+    entries.sort_by_key(|entry| Reverse(entry.seq));
+    entries.truncate(usize::try_from(ENTRIES).unwrap_or(usize::MAX));
+    Ok(entries)
+}
+
+async fn events(ctx: &Ctx, intent: IntentId) -> Outcome<Vec<Entry>> {
+    // An audited message is on the line as a message already.
+    let rows = sqlx::query!(
+        "-- overview::events
+         SELECT seq, event_type, actor, payload, created_at FROM events
+         WHERE intent_id = $1 AND event_type <> $3 ORDER BY seq DESC LIMIT $2",
+        intent.uuid(),
+        ENTRIES,
+        ctx.settings.audit_event_type
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let entries = rows.into_iter().map(|row| Entry {
+        seq: row.seq,
+        at: row.created_at,
+        lane: lane(&row.event_type),
+        about: about(&row.payload),
+        what: row.event_type,
+        who: row.actor,
+    });
+    Ok(entries.collect())
+}
+
+async fn messages(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<Entry>> {
+    let rows = sqlx::query!(
+        "-- overview::messages
+         SELECT m.seq, m.message_type, m.sender, m.recipient, m.created_at, ch.name
+         FROM (SELECT * FROM messages WHERE intent_id = $1 ORDER BY seq DESC LIMIT $5) m
+         JOIN channels ch ON ch.id = m.channel_id
+         WHERE ($3 OR m.sender = $2 OR ch.created_by = $2
+                OR (ch.member_policy = 'intent' OR $2 = ANY(ch.members))
+                   AND (m.recipients IS NULL OR $2 = ANY(m.recipients)))
+         ORDER BY m.seq DESC LIMIT $4",
+        intent.uuid(),
+        caller.agent,
+        caller.has(Scope::Admin),
+        ENTRIES,
+        LOOKED_AT
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let entries = rows.into_iter().map(|row| Entry {
+        seq: row.seq,
+        at: row.created_at,
+        lane: Lane::Messages,
+        about: match row.recipient.as_deref() {
+            None | Some("*") => format!("to everybody in {}", row.name),
+            Some(to) => format!("to {to} in {}", row.name),
+        },
+        what: row.message_type,
+        who: row.sender,
+    });
+    Ok(entries.collect())
+}
+
+/// Which lane of a timeline a type of event is in.
+fn lane(event_type: &str) -> Lane {
+    let decides = ["moment", "decision", "arbitration"];
+    if event_type.starts_with("job") {
+        Lane::Jobs
+    } else if decides.iter().any(|word| event_type.starts_with(word)) {
+        Lane::Decisions
+    } else {
+        Lane::Events
+    }
+}
+
+/// What an event is about, in a few words: the members of its payload that people know things by.
+fn about(payload: &str) -> String {
+    const TELLING: [&str; 8] =
+        ["title", "name", "status", "to", "agent_id", "principal_id", "synopsis", "reason"];
+    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(payload) else { return String::new() };
+    let texts = TELLING.iter().filter_map(|member| members.get(*member)?.as_str());
+    texts.take(2).collect::<Vec<_>>().join(", ")
+}
+
+/// A number that is another one once most things went on that the overview shows. What it misses (a transaction that commits
+/// after a later one, an agent that falls silent, a delivery that ends) a page sees when it looks again by itself.
+///
+/// # Errors
+/// The database.
+pub async fn pulse(ctx: &Ctx) -> Outcome<i64> {
+    let pulse = sqlx::query_scalar!(
+        r#"-- overview::pulse
+         SELECT greatest((SELECT max(xid) FROM events), (SELECT max(xid) FROM messages), (SELECT max(xid) FROM receipts),
+                         (SELECT max(xid) FROM job_events), 0)
+                + coalesce((SELECT max(id) FROM webhook_deliveries), 0) AS "pulse!""#
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    Ok(pulse)
+}

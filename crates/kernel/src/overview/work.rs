@@ -1,0 +1,283 @@
+//! What is done at work: jobs with how far they are and what they have left, what agents spend, receivers of webhooks.
+
+use std::collections::BTreeMap;
+
+use entente_domain::amounts::Amount;
+use entente_domain::budgets::Budget;
+use entente_domain::capabilities::Authority;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{EndpointId, IntentId, JobId};
+use entente_domain::keys::Scope;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::{Caller, Ctx, Outcome};
+
+/// Jobs whose spending is added up: the last ones.
+const COUNTED: i64 = 500;
+/// Jobs that are shown.
+const SHOWN: usize = 20;
+/// Receivers that are shown.
+const RECEIVERS: i64 = 50;
+/// Events of a job among which its last word on its progress is looked for.
+const RECENT: i64 = 200;
+/// Deliveries of a receiver that are counted: its last ones.
+const DELIVERIES: i64 = 100;
+
+/// A counter of a budget.
+#[derive(Debug, Clone)]
+pub struct Gauge {
+    /// Of what.
+    pub currency: String,
+    /// What was allowed.
+    pub allowed: Amount,
+    /// What is left.
+    pub left: Amount,
+}
+
+impl Gauge {
+    /// What is gone.
+    fn spent(&self) -> Amount {
+        self.allowed - self.left
+    }
+}
+
+/// A job at a glance.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// Its id.
+    pub id: JobId,
+    /// Who runs it: an agent's name and version.
+    pub agent: String,
+    /// Who submitted it.
+    pub principal: String,
+    /// For which intent.
+    pub intent_id: Option<IntentId>,
+    /// Where it stands.
+    pub status: String,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When its authority is over.
+    pub expires_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How far it is, as it said itself: so much, of so much.
+    pub progress: Option<(f64, Option<f64>)>,
+    /// What it says to that.
+    pub note: Option<String>,
+    /// What it may spend.
+    pub gauges: Vec<Gauge>,
+}
+
+/// What an agent's jobs have spent or set aside.
+#[derive(Debug, Clone)]
+pub struct Spend {
+    /// The agent.
+    pub agent: String,
+    /// In which currency.
+    pub currency: String,
+    /// How much, without what was spent on its behalf by jobs of others.
+    pub amount: Amount,
+}
+
+/// A receiver of webhooks.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    /// Its id.
+    pub id: EndpointId,
+    /// Whose it is.
+    pub agent: String,
+    /// The host that it is sent to: a path may have secrets in it.
+    pub host: String,
+    /// Why nothing is sent any more.
+    pub disabled: Option<String>,
+    /// Failures in a row.
+    pub failures: i32,
+    /// Until when it is left alone.
+    pub paused_until: Option<Timestamp>,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+    /// When something last went well.
+    pub last_success_at: Option<Timestamp>,
+    /// Of the last deliveries: how many wait, arrived, failed.
+    pub counts: [i64; 3],
+}
+
+/// What a job reports of its progress.
+#[derive(Deserialize)]
+struct Said {
+    current: Option<f64>,
+    total: Option<f64>,
+    message: Option<String>,
+}
+
+/// The last jobs that the caller may see, the newest first, and what the agents of the last many have spent.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn works(ctx: &Ctx, caller: &Caller) -> Outcome<(Vec<Work>, Vec<Spend>)> {
+    caller.require(Scope::JobsRead)?;
+    let ids = newest(ctx, caller).await?;
+    let gauges = gauges(ctx, &ids).await?;
+    let spend = spend(&gauges);
+    let shown = &ids[..ids.len().min(SHOWN)];
+    let rows = sqlx::query!(
+        r#"-- overview::works
+         SELECT j.id, j.agent, j.principal, j.intent_id, j.created_at, j.expires_at, c.status, c.ended_at,
+                p.body AS "progress?"
+         FROM jobs j JOIN job_clock c ON c.job_id = j.id
+         LEFT JOIN LATERAL (
+             SELECT e.body FROM (SELECT kind, body, job_seq FROM job_events WHERE job_id = j.id
+                                 ORDER BY job_seq DESC LIMIT $2) e
+             WHERE e.kind = 'progress' ORDER BY e.job_seq DESC LIMIT 1) p ON true
+         WHERE j.id = ANY($1) ORDER BY j.id DESC"#,
+        shown,
+        RECENT
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let works = rows.into_iter().map(|row| {
+        let said: Option<Said> = row.progress.and_then(|body| serde_json::from_str(&body).ok());
+        Work {
+            id: row.id.into(),
+            agent: row.agent,
+            principal: row.principal,
+            intent_id: row.intent_id.map(IntentId::from),
+            status: row.status,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            ended_at: row.ended_at,
+            progress: said.as_ref().and_then(|said| Some((said.current?, said.total))),
+            note: said.and_then(|said| said.message),
+            gauges: gauges.get(&row.id).map(|job| job.gauges.clone()).unwrap_or_default(),
+        }
+    });
+    Ok((works.collect(), spend))
+}
+
+/// The last jobs that the caller may see.
+async fn newest(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Uuid>> {
+    let ids = if caller.has(Scope::Admin) {
+        sqlx::query_scalar!(
+            "-- overview::all_jobs\n SELECT job_id AS id FROM job_clock WHERE status <> 'preparing' ORDER BY job_id DESC LIMIT $1",
+            COUNTED
+        )
+        .fetch_all(&ctx.pool)
+        .await?
+    } else {
+        sqlx::query_scalar!(
+            "-- overview::own_jobs
+             SELECT j.id FROM jobs j JOIN job_clock c ON c.job_id = j.id
+             WHERE j.principal = $1 AND c.status <> 'preparing' ORDER BY j.id DESC LIMIT $2",
+            caller.agent,
+            COUNTED
+        )
+        .fetch_all(&ctx.pool)
+        .await?
+    };
+    Ok(ids)
+}
+
+/// A job that has a budget.
+struct Budgeted {
+    agent: String,
+    parent: Option<Uuid>,
+    gauges: Vec<Gauge>,
+}
+
+/// The counters of those of these jobs that have some.
+async fn gauges(ctx: &Ctx, ids: &[Uuid]) -> Outcome<BTreeMap<Uuid, Budgeted>> {
+    let rows = sqlx::query!(
+        r#"-- overview::gauges
+         SELECT j.id, j.agent, j.parent_id, j.lease, b.currency, b.remaining::text AS "left!"
+         FROM job_budgets b JOIN jobs j ON j.id = b.job_id WHERE b.job_id = ANY($1) ORDER BY b.job_id, b.currency"#,
+        ids
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let mut found: BTreeMap<Uuid, Budgeted> = BTreeMap::new();
+    for row in rows {
+        let authority: Authority = serde_json::from_str(&row.lease)?;
+        let allowed = Budget::of(&authority)?.0.get(&row.currency).copied().unwrap_or_default();
+        let left = Amount::written(&row.left).unwrap_or_default();
+        let job = found.entry(row.id).or_insert_with(|| Budgeted {
+            agent: row.agent.split('@').next().unwrap_or_default().to_owned(),
+            parent: row.parent_id,
+            gauges: Vec::new(),
+        });
+        job.gauges.push(Gauge { currency: row.currency, allowed, left });
+    }
+    Ok(found)
+}
+
+/// What each agent's jobs have spent themselves. What a child costs is taken off every counter above it, so it is taken off
+/// its parent's sum here.
+fn spend(jobs: &BTreeMap<Uuid, Budgeted>) -> Vec<Spend> {
+    let mut sums: BTreeMap<(String, String), Amount> = BTreeMap::new();
+    let mut add = |agent: &str, currency: &str, amount: Amount| {
+        let sum = sums.entry((agent.to_owned(), currency.to_owned())).or_default();
+        *sum = *sum + amount;
+    };
+    for job in jobs.values() {
+        let parent = job.parent.and_then(|parent| jobs.get(&parent));
+        for gauge in &job.gauges {
+            add(&job.agent, &gauge.currency, gauge.spent());
+            let counts = |above: &&Budgeted| above.gauges.iter().any(|one| one.currency == gauge.currency);
+            if let Some(above) = parent.filter(counts) {
+                add(&above.agent, &gauge.currency, Amount::ZERO - gauge.spent());
+            }
+        }
+    }
+    let spent = sums.into_iter().filter(|(_, amount)| !amount.is_spent());
+    let mut spend: Vec<Spend> =
+        spent.map(|((agent, currency), amount)| Spend { agent, currency, amount }).collect();
+    spend.sort_by(|a, b| (&a.currency, b.amount).cmp(&(&b.currency, a.amount)));
+    spend
+}
+
+/// The receivers of webhooks that are the caller's, or all of them for an admin, those in trouble first.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn receivers(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Receiver>> {
+    caller.require(Scope::IntentsRead)?;
+    let rows = sqlx::query!(
+        r#"-- overview::receivers
+         SELECT e.id, e.agent_id, e.url, e.disabled_reason, coalesce(s.failures, 0) AS "failures!",
+                s.paused_until AS "paused_until?", s.last_error AS "last_error?",
+                s.last_success_at AS "last_success_at?", d.waiting AS "waiting!", d.delivered AS "delivered!",
+                d.failed AS "failed!"
+         FROM webhook_endpoints e LEFT JOIN webhook_shifts s ON s.endpoint_id = e.id
+         CROSS JOIN LATERAL (
+             SELECT count(*) FILTER (WHERE status = 'waiting') AS waiting,
+                    count(*) FILTER (WHERE status = 'delivered') AS delivered,
+                    count(*) FILTER (WHERE status = 'failed') AS failed
+             FROM (SELECT status FROM webhook_deliveries WHERE endpoint_id = e.id ORDER BY id DESC LIMIT $4) l) d
+         WHERE e.removed_at IS NULL AND e.url IS NOT NULL AND ($2 OR e.principal_id = $1)
+         ORDER BY coalesce(s.failures, 0) DESC, e.id DESC LIMIT $3"#,
+        caller.principal(),
+        caller.has(Scope::Admin),
+        RECEIVERS,
+        DELIVERIES
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let host = |url: &str| {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // What stands before an `@` may be a password.
+        authority.rsplit('@').next().unwrap_or_default().to_owned()
+    };
+    let receivers = rows.into_iter().map(|row| Receiver {
+        id: row.id.into(),
+        agent: row.agent_id,
+        host: host(&row.url.unwrap_or_default()),
+        disabled: row.disabled_reason,
+        failures: row.failures,
+        paused_until: row.paused_until,
+        last_error: row.last_error,
+        last_success_at: row.last_success_at,
+        counts: [row.waiting, row.delivered, row.failed],
+    });
+    Ok(receivers.collect())
+}

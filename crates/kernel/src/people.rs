@@ -1,0 +1,308 @@
+//! People getting in (issue 6): passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
+//!
+//! Logging in makes an ordinary key of the person, for a browser or for a terminal; logging out revokes it. So whatever
+//! holds for keys holds for logins, and the page that somebody looks at is a [`Caller`] like any other. How often somebody
+//! may try is the door's affair (`api/src/web/pace.rs`).
+//!
+//! On what such a key rests is noted with it (`entente_domain::authority`): what somebody else made for a person decides nothing
+//! before that person has taken it over, by opening the link or by choosing a password of their own (`people/passwords.rs`).
+
+mod links;
+mod passwords;
+
+use std::net::IpAddr;
+
+use entente_domain::authority::{Authority, Basis, let_in_by};
+use entente_domain::clock::{Timestamp, plus_seconds};
+use entente_domain::events::{Draft, Kind as EventKind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, KeyId};
+use entente_domain::keys::{self as law, Key, KeyAsk, Presented, Scope};
+use entente_domain::people::{
+    BROWSER, BROWSER_SECONDS, PROGRAM, PROGRAM_SECONDS, TERMINAL, TERMINAL_SECONDS, Ticket, check_path,
+    may_let_in,
+};
+use entente_domain::principals::{HOUSE, Kind, Principal};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::authentication::{Hashed, hash, hash_password, verify};
+use super::keys::{NewKey, Secret, insert};
+use super::lines::Line;
+use super::{AppError, Caller, Ctx, Outcome, aside, idempotency, not_found, principals};
+use crate::refused::Refused;
+
+use self::passwords::{Known, password_of};
+pub use links::tidy;
+pub use passwords::{change_password, set_password};
+
+/// The person that `entente dev` makes, for whoever looks at its pages.
+pub const DEVELOPER: &str = "human.dev";
+
+/// A one-time link, as it is ordered.
+#[derive(Debug, Clone)]
+pub struct LinkAsk {
+    /// Whether whoever comes with it may also do what needs the scope `admin`.
+    pub admin: bool,
+    /// Which page it opens.
+    pub leads_to: String,
+    /// Seconds that it waits to be opened.
+    pub seconds: u32,
+}
+
+/// A one-time link that was just made: its path for this one time, and until when it waits.
+#[derive(Debug)]
+pub struct NewLink {
+    /// The path, which opens the door; `None` when a repeated request finds that the link was made before.
+    pub path: Option<Secret>,
+    /// When it is over.
+    pub expires_at: Timestamp,
+}
+
+/// What a link is about, before it is opened.
+#[derive(Debug)]
+pub struct Invitation {
+    /// Whom it lets in.
+    pub principal_id: String,
+    /// Which page it opens.
+    pub leads_to: String,
+}
+
+/// Makes a one-time link that logs a person in.
+///
+/// # Errors
+/// The scope `admin` or the power over that person is missing; there is no such person; it leads elsewhere.
+pub async fn link(
+    ctx: &Ctx,
+    caller: &Caller,
+    principal_id: &str,
+    ask: LinkAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<NewLink> {
+    require_power(caller, principal_id, ask.admin)?;
+    check_path(&ask.leads_to)?;
+    let ticket = Ticket::mint(&*ctx.chance);
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    person(&mut tx, caller.grant.kind, principal_id).await?;
+    if let Some(expires_at) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(NewLink { path: None, expires_at });
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let key = &caller.grant.key;
+    let (by, let_in_by) = (caller.principal(), let_in_by(key, principal_id));
+    let by = (by, Some(key.id), let_in_by.as_deref());
+    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, principal_id, &ask, by).await?;
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &expires_at, line.now()).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
+}
+
+/// A link for whoever runs `entente dev`, as a person who may see everything.
+///
+/// # Errors
+/// The database.
+pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
+    let ticket = Ticket::mint(&*ctx.chance);
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let developer = Principal {
+        id: DEVELOPER.to_owned(),
+        kind: Kind::Human,
+        display_name: None,
+        created_by: HOUSE.to_owned(),
+        created_at: line.now(),
+    };
+    principals::insert(&mut tx, &developer).await?;
+    let ask = LinkAsk { admin: true, leads_to: "/inbox".to_owned(), seconds: BROWSER_SECONDS };
+    let by = (HOUSE, None, Some(HOUSE));
+    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, DEVELOPER, &ask, by).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
+}
+
+/// Logs a person in with a password: a key for the browser. `from` is who tries, for the log.
+///
+/// # Errors
+/// [`Code::Unauthenticated`], the same after the same time whether the name, the password or both are wrong.
+pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr>) -> Outcome<NewKey> {
+    let mut connection = ctx.pool.acquire().await?;
+    let found = password_of(&mut connection, name).await?;
+    drop(connection);
+    let presented = Presented::mint(&*ctx.chance);
+    if !fits(ctx, found.as_ref(), password).await? {
+        let (principal, reason) = match &found {
+            Some(known) => (Some(known.principal_id.as_str()), "wrong password"),
+            None => (None, "no such name, or no password"),
+        };
+        let refused = Refused { credential: "password", address: from, key: None, principal, reason };
+        ctx.grants.watch.tell(&refused);
+        return Err(nobody());
+    }
+    let hashed = hash(&presented.reveal())?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    // It may have been changed meanwhile.
+    let current = password_of(&mut tx, name).await?;
+    let Some(known) = current.filter(|now| found.is_some_and(|then| then.hash == now.hash)) else {
+        return Err(nobody());
+    };
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, line.now());
+    let how = (&presented, &hashed, "password", known.authority());
+    let key = open(ctx, &mut tx, &mut line, &known.principal_id, ask, how).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
+}
+
+/// What a link that somebody presents is about. It is not opened by that.
+///
+/// # Errors
+/// [`Code::Gone`] when it was opened, is over or is void; there is none.
+pub async fn invitation(ctx: &Ctx, ticket: &str) -> Outcome<Invitation> {
+    let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
+    let mut connection = ctx.pool.acquire().await?;
+    let link = links::waiting(&mut connection, &digest, ctx.now()).await?;
+    Ok(Invitation { principal_id: link.principal_id, leads_to: link.leads_to })
+}
+
+/// Opens a link, once: a key for the browser, and which page it leads to.
+///
+/// # Errors
+/// As [`invitation`].
+pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
+    let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
+    // Looked at before anybody is locked out, because everybody may come with anything.
+    let mut connection = ctx.pool.acquire().await?;
+    links::waiting(&mut connection, &digest, ctx.now()).await?;
+    drop(connection);
+    let presented = Presented::mint(&*ctx.chance);
+    let hashed = hash(&presented.reveal())?;
+    // All who come with it wait here for one another: the house's lock.
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let link = links::waiting(&mut tx, &digest, line.now()).await?;
+    links::use_up(&mut tx, &digest, line.now()).await?;
+    let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, line.now());
+    let authority = Authority { basis: Basis::OneTimeLink, let_in_by: link.let_in_by };
+    let how = (&presented, &hashed, "link", authority);
+    let key = open(ctx, &mut tx, &mut line, &link.principal_id, ask, how).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok((NewKey { key, secret: Some(Secret(presented.reveal())) }, link.leads_to))
+}
+
+/// For what a person who is logged in makes a key of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// A terminal, for a few minutes.
+    Terminal,
+    /// A program of theirs that answers over the API.
+    Program,
+}
+
+/// Makes a key of a person who is logged in, which rests on what the login rests on.
+///
+/// # Errors
+/// The caller is no person, or comes with another key than a browser's.
+pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
+    let key = &caller.grant.key;
+    if caller.grant.kind != Kind::Human || key.label.as_deref() != Some(BROWSER) {
+        return Err(Refusal::new(
+            Code::Forbidden,
+            "Keys of their own are made by a person who is logged in.",
+        )
+        .into());
+    }
+    let presented = Presented::mint(&*ctx.chance);
+    let hashed = hash(&presented.reveal())?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let (label, seconds) = match what {
+        For::Terminal => (TERMINAL, TERMINAL_SECONDS),
+        For::Program => (PROGRAM, PROGRAM_SECONDS),
+    };
+    // It decides; it administers nothing.
+    let ask = ask(&scopes(false), label, seconds, line.now());
+    let how = (&presented, &hashed, "page", caller.hands_on(&key.principal_id));
+    let made = open(ctx, &mut tx, &mut line, &key.principal_id, ask, how).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
+}
+
+/// Whether a password is the one that is kept. Where none is kept, it takes as long.
+async fn fits(ctx: &Ctx, known: Option<&Known>, password: String) -> Outcome<bool> {
+    let Some(kept) = known.map(|known| known.hash.clone()) else {
+        hash_password(ctx, password).await?;
+        return Ok(false);
+    };
+    let _turn = ctx.grants.passwords.enter().await?;
+    aside(move || verify(&password, &kept)).await
+}
+
+/// What every failed login is told.
+fn nobody() -> AppError {
+    let message =
+        "This name and this password open nothing here. Check both; an admin can send you a one-time link.";
+    Refusal::new(Code::Unauthenticated, message).into()
+}
+
+fn scopes(admin: bool) -> Vec<Scope> {
+    if admin { Scope::ALL.to_vec() } else { Scope::ordinary() }
+}
+
+fn ask(scopes: &[Scope], label: &str, seconds: u32, now: Timestamp) -> KeyAsk {
+    KeyAsk {
+        label: Some(label.to_owned()),
+        scopes: Some(scopes.to_vec()),
+        expires_at: Some(plus_seconds(now, seconds)),
+        ..KeyAsk::default()
+    }
+}
+
+/// Requires that the caller may let this person in: as for making a key of that person with those scopes.
+fn require_power(caller: &Caller, principal_id: &str, admin: bool) -> Outcome<()> {
+    caller.require(Scope::Admin)?;
+    let ask = KeyAsk { scopes: Some(scopes(admin)), ..KeyAsk::default() };
+    Ok(caller.grant.key.may_make(&ask, principal_id)?)
+}
+
+/// A person by its id, whom somebody of this kind may let in.
+async fn person(conn: &mut PgConnection, by: Kind, id: &str) -> Outcome<Principal> {
+    let found = principals::find(conn, id).await?.ok_or_else(|| not_found("principal"))?;
+    may_let_in(by, found.kind, None)?;
+    if found.kind == Kind::Human {
+        return Ok(found);
+    }
+    let message = "Only people log in. Make a key for an agent or a service.";
+    Err(Refusal::new(Code::Unprocessable, message).into())
+}
+
+/// Makes the key that a login is.
+async fn open(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    line: &mut Line,
+    principal_id: &str,
+    ask: KeyAsk,
+    (presented, hashed, by, authority): (&Presented, &Hashed, &str, Authority),
+) -> Outcome<Key> {
+    let id = KeyId::mint(line.now(), &*ctx.chance);
+    let mut key = law::create(ask, presented.public_id.clone(), principal_id, principal_id, id, line.now())?;
+    key.authority = Some(authority);
+    let payload = json!({
+        "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
+        "label": key.label, "opened_by": by, "authority": key.authority,
+    });
+    line.record(ctx, Draft::of(EventKind::KeyCreated, principal_id, payload));
+    insert(conn, &key, hashed, line.tail.seq).await?;
+    Ok(key)
+}

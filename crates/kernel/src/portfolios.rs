@@ -1,0 +1,319 @@
+//! Portfolios (RFC-0004): making them, what is in them, and what that comes to. Tables `portfolios` and `portfolio_members`,
+//! whose rows are in `portfolios/rows.rs`.
+//!
+//! A portfolio is its creator's: nobody else sees it but keys with the scope `admin`, for everybody else there is none. It
+//! opens no intent. Whoever looks at it is shown those of its intents that they may read, and sums over no others; so one
+//! portfolio may look different to two who see it. What happens to portfolios is on the house's log, and under its lock.
+
+mod rows;
+
+use std::fmt;
+
+use entente_domain::access::Level;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, MembershipId, PortfolioId};
+use entente_domain::intents::Intent;
+use entente_domain::keys::Scope;
+use entente_domain::portfolios::{
+    self as law, Aggregate, Membership, MembershipRole, Portfolio, PortfolioAsk, PortfolioStatus,
+};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::lines::Line;
+use super::{Caller, Ctx, Outcome, idempotency, intents, not_found, seats, suspensions};
+
+pub(crate) use rows::{Onlooker, members};
+
+/// Makes a portfolio, without any intents.
+///
+/// # Errors
+/// The ask is not lawful.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    created_by: &str,
+    ask: PortfolioAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Portfolio> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    let portfolio = law::create(ask, created_by, PortfolioId::mint(now, &*ctx.chance), now)?;
+    rows::insert(&mut tx, &portfolio).await?;
+    line.record(ctx, told(Kind::PortfolioCreated, &portfolio, created_by, json!({})));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &portfolio, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(portfolio)
+}
+
+/// What is logged of a portfolio. As `agent_id` stands whose it is, so that its creator hears of it.
+fn told(kind: Kind, portfolio: &Portfolio, actor: &str, more: Value) -> Draft {
+    let mut payload = json!({ "portfolio_id": portfolio.id, "agent_id": portfolio.created_by });
+    if let (Some(members), Value::Object(more)) = (payload.as_object_mut(), more) {
+        members.extend(more);
+    }
+    Draft::of(kind, actor, payload)
+}
+
+/// Which portfolios to list.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// Only by this creator.
+    pub created_by: Option<String>,
+    /// Only older than this one: the cursor.
+    pub before: Option<PortfolioId>,
+    /// How many at the most.
+    pub limit: u32,
+}
+
+/// A portfolio and what its intents come to.
+#[derive(Debug)]
+pub struct Summed {
+    /// The portfolio.
+    pub portfolio: Portfolio,
+    /// What those of its intents come to that the caller can read.
+    pub sums: Aggregate,
+}
+
+/// A page of portfolios, and the cursor that goes on behind it when there are more.
+#[derive(Debug)]
+pub struct Page {
+    /// The portfolios, the newest first.
+    pub portfolios: Vec<Summed>,
+    /// The last of them, if others follow.
+    pub next: Option<PortfolioId>,
+}
+
+/// The portfolios that the caller sees.
+///
+/// # Errors
+/// The scope is missing.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page> {
+    caller.require(Scope::IntentsRead)?;
+    let asked = filter.created_by.as_deref();
+    let found = match (caller.has(Scope::Admin), asked) {
+        (false, Some(other)) if other != caller.agent => Vec::new(),
+        (true, None) => rows::all(&ctx.pool, filter).await?,
+        (false, _) => rows::of_creator(&ctx.pool, &caller.agent, filter).await?,
+        (true, Some(creator)) => rows::of_creator(&ctx.pool, creator, filter).await?,
+    };
+    summed(ctx, caller, found, filter.limit).await
+}
+
+/// The portfolios that the caller sees and that an intent is in.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent: IntentId, filter: &Filter) -> Outcome<Page> {
+    caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    seats::require(&mut conn, &caller.agent, intent, Level::Read, ctx.now()).await?;
+    drop(conn);
+    let found = rows::of_intent(&ctx.pool, intent, &caller.agent, caller.has(Scope::Admin), filter).await?;
+    summed(ctx, caller, found, filter.limit).await
+}
+
+async fn summed(ctx: &Ctx, caller: &Caller, mut found: Vec<Portfolio>, limit: u32) -> Outcome<Page> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().map(|portfolio| portfolio.id).filter(|_| more);
+    let ids: Vec<PortfolioId> = found.iter().map(|portfolio| portfolio.id).collect();
+    let mut conn = ctx.pool.acquire().await?;
+    let mut sums = rows::sums(&mut conn, &ids, &caller.agent, ctx.now()).await?;
+    let shown = |portfolio: Portfolio| {
+        let sums = sums.remove(&portfolio.id).unwrap_or_default();
+        Summed { portfolio, sums }
+    };
+    Ok(Page { portfolios: found.into_iter().map(shown).collect(), next })
+}
+
+/// Which part of what is in a portfolio to show.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
+    /// Only after this place.
+    pub after: Option<Cursor>,
+    /// How many intents at the most.
+    pub limit: u32,
+}
+
+/// Where a page of a portfolio's intents ends. It stays a place in their order when the intent there is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The priority there.
+    pub priority: i32,
+    /// Which of those of that priority.
+    pub id: MembershipId,
+}
+
+impl Cursor {
+    /// Reads a cursor; `None` when it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (priority, id) = text.split_once('.')?;
+        Some(Self { priority: priority.parse().ok()?, id: id.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.priority, self.id)
+    }
+}
+
+/// A portfolio with a page of what is in it.
+#[derive(Debug)]
+pub struct Shown {
+    /// The portfolio.
+    pub portfolio: Portfolio,
+    /// Those of its intents that the caller can read: the highest priority first, and then the order in which they came.
+    pub intents: Vec<Intent>,
+    /// Their places in it, in the same order.
+    pub memberships: Vec<Membership>,
+    /// What all of its intents come to that the caller can read, whatever the page.
+    pub sums: Aggregate,
+    /// Where the next page begins, if others follow.
+    pub next: Option<Cursor>,
+}
+
+/// One portfolio.
+///
+/// # Errors
+/// There is none that the caller sees.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outcome<Shown> {
+    caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let portfolio = require(&mut conn, caller, id).await?;
+    let mut memberships = rows::memberships(&mut conn, id, cut, &caller.agent, ctx.now()).await?;
+    let limit = usize::try_from(cut.limit).unwrap_or(usize::MAX);
+    let there = memberships.len();
+    memberships.truncate(limit);
+    let mut ids: Vec<IntentId> = memberships.iter().map(|one| one.intent_id).collect();
+    ids.truncate(intents::fitting(&mut conn, &ids).await?);
+    memberships.truncate(ids.len());
+    let last = memberships.last().map(|one| Cursor { priority: one.priority, id: one.id });
+    let next = last.filter(|_| memberships.len() < there);
+    let intents = intents::load_all(&mut conn, &ids).await?;
+    let intents = suspensions::seen(&mut conn, ctx, intents).await?;
+    // A page that has all is summed as it is shown.
+    let sums = if cut.after.is_none() && next.is_none() {
+        intents.iter().map(|intent| intent.status).collect()
+    } else {
+        rows::sums(&mut conn, &[id], &caller.agent, ctx.now()).await?.remove(&id).unwrap_or_default()
+    };
+    Ok(Shown { portfolio, intents, memberships, sums, next })
+}
+
+/// The portfolio, if the caller sees it.
+pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, id: PortfolioId) -> Outcome<Portfolio> {
+    let found = rows::load(conn, id).await?;
+    let visible = |portfolio: &Portfolio| portfolio.created_by == caller.agent || caller.has(Scope::Admin);
+    found.filter(visible).ok_or_else(|| not_found("portfolio"))
+}
+
+/// Changes a portfolio's status.
+///
+/// # Errors
+/// There is none that the caller sees; its rule `require_all_completed` does not let it.
+pub async fn set_status(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: PortfolioId,
+    status: PortfolioStatus,
+) -> Outcome<Summed> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let before = require(&mut tx, caller, id).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    let sums = rows::sums(&mut tx, &[id], &caller.agent, now).await?.remove(&id).unwrap_or_default();
+    let portfolio = before.moved(status, &sums, now)?;
+    rows::update(&mut tx, &portfolio).await?;
+    let more = json!({ "status": status, "old_status": before.status, "new_status": status });
+    line.record(ctx, told(Kind::PortfolioStatusChanged, &portfolio, &caller.agent, more));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(Summed { portfolio, sums })
+}
+
+/// What to put into a portfolio.
+#[derive(Debug, Clone, Copy)]
+pub struct MembershipAsk {
+    /// The intent.
+    pub intent_id: IntentId,
+    /// As what.
+    pub role: MembershipRole,
+    /// The higher, the earlier it is listed.
+    pub priority: i32,
+}
+
+/// Puts an intent into a portfolio. One that is there already keeps its place's id, and gets the role and the priority that
+/// are said now.
+///
+/// # Errors
+/// There is no portfolio that the caller sees; the intent is not there or not readable; the portfolio is full.
+pub async fn add(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: PortfolioId,
+    ask: MembershipAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Membership> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let portfolio = require(&mut tx, caller, id).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    seats::require(&mut tx, &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    let place = if let Some(there) = rows::place(&mut tx, id, ask.intent_id).await? {
+        there
+    } else {
+        law::check_room(rows::count(&mut tx, id).await?)?;
+        let (portfolio_id, intent_id) = (id, ask.intent_id);
+        let id = MembershipId::mint(now, &*ctx.chance);
+        Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
+    };
+    let place = Membership { role: ask.role, priority: ask.priority, ..place };
+    rows::put(&mut tx, &place, &caller.agent).await?;
+    rows::update(&mut tx, &Portfolio { updated_at: now, ..portfolio.clone() }).await?;
+    let more = json!({ "intent_id": ask.intent_id, "role": ask.role, "priority": ask.priority });
+    line.record(ctx, told(Kind::PortfolioIntentAdded, &portfolio, &caller.agent, more));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &place, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(place)
+}
+
+/// Takes an intent out of a portfolio, also one that the caller can no longer read.
+///
+/// # Errors
+/// There is no portfolio that the caller sees, or the intent is not in it.
+pub async fn remove(ctx: &Ctx, caller: &Caller, id: PortfolioId, intent: IntentId) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let portfolio = require(&mut tx, caller, id).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    if !rows::take(&mut tx, id, intent).await? {
+        return Err(not_found("intent in this portfolio"));
+    }
+    rows::update(&mut tx, &Portfolio { updated_at: line.now(), ..portfolio.clone() }).await?;
+    let more = json!({ "intent_id": intent });
+    line.record(ctx, told(Kind::PortfolioIntentRemoved, &portfolio, &caller.agent, more));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(())
+}

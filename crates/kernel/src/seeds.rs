@@ -1,0 +1,140 @@
+//! Keys that the house makes by itself: the first one of a new database, and those of `entente dev`.
+
+use entente_domain::authority::Authority;
+use entente_domain::canonical::sha256;
+use entente_domain::events::{Draft, Kind as EventKind};
+use entente_domain::ids::{IntentId, KeyId};
+use entente_domain::keys::{self as law, Key, KeyAsk, Presented, Scope};
+use entente_domain::principals::HOUSE;
+use entente_domain::principals::{Kind, Principal};
+use serde_json::json;
+
+use super::authentication::{hash, seeded_id};
+use super::keys::{NewKey, Secret, end_labelled, find_by_public_ids, insert};
+use super::lines::Line;
+use super::{Ctx, Outcome, principals};
+
+/// A principal with a literal key, for local use (`entente dev --seed`).
+#[derive(Clone)]
+pub struct Seed {
+    /// What kind of being it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// Its key.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Seed({} {})", self.kind.as_str(), self.id)
+    }
+}
+
+/// Makes the first key, if there is none yet: for a service that may do everything and act as anybody. `None` when
+/// there are keys already.
+///
+/// # Errors
+/// The database.
+pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+    let any =
+        sqlx::query_scalar!("-- keys::any\n SELECT EXISTS (SELECT 1 FROM keys)").fetch_one(&ctx.pool).await?;
+    if any == Some(true) {
+        return Ok(None);
+    }
+    let presented = Presented::mint(&*ctx.chance);
+    let key =
+        plant(ctx, Kind::Service, "service.bootstrap", &presented.public_id, presented.reveal(), "bootstrap")
+            .await?;
+    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+}
+
+/// Makes a fresh admin key for this run of `entente dev`, and ends those of earlier runs.
+///
+/// # Errors
+/// The database.
+pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+    let presented = Presented::mint(&*ctx.chance);
+    let key =
+        plant(ctx, Kind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev").await?;
+    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+}
+
+/// Makes a fresh key for the agents of this run of `entente dev`, and ends those of earlier runs: it acts as any `agent.…`, and
+/// administers nothing.
+///
+/// # Errors
+/// The database.
+pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
+    let presented = Presented::mint(&*ctx.chance);
+    let key = plant(ctx, Kind::Agent, "agent.dev", &presented.public_id, presented.reveal(), "dev").await?;
+    Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
+}
+
+/// Makes a principal whose key is this literal text (`entente dev --seed`): a service may act as anybody, the others
+/// only as themselves; no rate limit (design §7).
+///
+/// # Errors
+/// The database; an id that is no name.
+pub async fn seed(ctx: &Ctx, kind: Kind, id: &str, secret: &str) -> Outcome<()> {
+    entente_domain::principals::check_name("seed", id)?;
+    let public_id = seeded_id(&sha256(secret));
+    plant(ctx, kind, id, &public_id, secret.to_owned(), "seed").await.map(|_key| ())
+}
+
+/// Makes a key without a caller: the house's own doing. `None` when the key was there already.
+async fn plant(
+    ctx: &Ctx,
+    kind: Kind,
+    principal_id: &str,
+    public_id: &str,
+    secret: String,
+    label: &str,
+) -> Outcome<Option<Key>> {
+    let hashed = hash(&secret)?;
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let now = line.now();
+    if !find_by_public_ids(&mut tx, &[public_id]).await?.is_empty() {
+        return Ok(None);
+    }
+    let by = HOUSE.to_owned();
+    let principal = Principal {
+        id: principal_id.to_owned(),
+        kind,
+        display_name: None,
+        created_by: by.clone(),
+        created_at: now,
+    };
+    principals::insert(&mut tx, &principal).await?;
+    let seeded = label == "seed";
+    let service = kind == Kind::Service;
+    let ask = KeyAsk {
+        label: Some(label.to_owned()),
+        scopes: (!seeded && service).then(|| Scope::ALL.to_vec()),
+        act_as: match (kind, seeded) {
+            (Kind::Service, _) => vec!["*".to_owned()],
+            (Kind::Agent, false) => vec!["agent.*".to_owned()],
+            (Kind::Agent | Kind::Human, _) => Vec::new(),
+        },
+        rate_per_second: seeded.then_some(0),
+        ..KeyAsk::default()
+    };
+    let id = KeyId::mint(now, &*ctx.chance);
+    let mut key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
+    // Who starts a server with a literal key for a person has chosen that, on the machine itself; no caller can.
+    key.authority = (kind == Kind::Human).then(Authority::seeded);
+    let payload = json!({
+        "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
+        "authority": key.authority,
+    });
+    line.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
+    if label == "dev" {
+        // What was set up with the key of an earlier run, such as a webhook, goes on with this one.
+        key.rotated_from = end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
+    }
+    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    Ok(Some(key))
+}

@@ -1,0 +1,189 @@
+//! Sending messages (RFC-0021 §2 to §4): the hot path, as one group commit.
+//!
+//! A writer judges a batch by what it remembers of its intents (`desks.rs`), and writes it with one guarded statement
+//! (`write.rs`) that only takes effect where what is remembered is still true. What it refuses, or fails to write, is
+//! tried again by what is read afresh, and at last under the intents' locks; so a refusal is never out of date, and two
+//! servers that write to the same intent only cost each other time. Locks that somebody else has are waited for beside the batches
+//! (`store/src/commit/lanes.rs`): whoever holds one intent keeps nobody from the others. After the commit the feed is told, then each caller.
+
+mod batch;
+mod desks;
+mod trials;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entente_domain::access::Level;
+use entente_domain::channels::{ChannelAsk, ChannelStatus};
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{ChannelId, IntentId, NodeId};
+use entente_domain::messages::{Case, Draft, Message, judge};
+use entente_domain::refusal::Refusal;
+use entente_domain::traces::Trace;
+use entente_runtime::tasks::Tasks;
+use entente_store::commit::GroupCommit;
+use sqlx::PgConnection;
+
+pub(crate) use self::batch::say;
+use self::trials::Sending;
+pub(crate) use self::write::{Advance, Writing};
+use super::lines::Line;
+use super::{AppError, Caller, Ctx, Outcome, channels, idempotency, lock_key, seats};
+
+/// A message to be sent.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The channel.
+    pub channel_id: ChannelId,
+    /// The channel's intent.
+    pub intent_id: IntentId,
+    /// The message.
+    pub draft: Draft,
+    /// Whose key it is sent with; idempotency keys are its own.
+    pub principal: String,
+    /// The client's claim that this is the same as any other command with this key.
+    pub once: Option<Idempotency>,
+    /// What the door has found wrong with it, if anything: said when the same was not done before, and the channel is
+    /// there for the sender.
+    pub objection: Option<Refusal>,
+    /// The trace of the request, for the log of an audited channel (RFC-0020).
+    pub trace: Option<Trace>,
+}
+
+/// A caller's answer.
+type Answer = Outcome<Arc<Message>>;
+
+fn lost() -> AppError {
+    AppError::Inconsistent("a command got no answer".to_owned())
+}
+
+/// Where messages are handed in to be sent.
+pub struct Sends(GroupCommit<Sending>);
+
+impl Sends {
+    /// Starts the writers, which work with this context.
+    #[must_use]
+    pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
+        Self(GroupCommit::start(Sending::new(ctx, node), writers, tasks, &ctx.metrics))
+    }
+
+    /// Has every writer write something, within `limit`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn probe(&self, limit: Duration) -> Result<(), String> {
+        self.0.probe(limit).await
+    }
+
+    /// Sends a message; resolves after it is committed.
+    ///
+    /// # Errors
+    /// The law refuses it, see [`judge`]; the channel is not there or not visible to the sender.
+    pub async fn send(&self, command: Command) -> Answer {
+        self.send_all(command.intent_id, vec![command]).await.pop().unwrap_or_else(|| Err(lost()))
+    }
+
+    /// Sends messages on one intent in their order; each is answered for itself.
+    pub async fn send_all(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
+        let answers = self.0.submit(lock_key(intent).unsigned_abs(), commands).await;
+        answers.into_iter().map(|answer| answer?).collect()
+    }
+
+    /// Sends a message to the channel of an intent that has this name; if no open one has, opens one that is open to all
+    /// (RFC-0021 §1.4), with the message as its first.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; when the message is refused, no channel is opened.
+    pub async fn send_by_name(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        intent_id: IntentId,
+        name: &str,
+        draft: Draft,
+        once: Option<Idempotency>,
+    ) -> Answer {
+        let mut conn = ctx.pool.acquire().await?;
+        let now = ctx.now();
+        seats::require(&mut conn, &draft.sender, intent_id, Level::Read, now).await?;
+        let found = channels::find_open(&mut conn, intent_id, name).await?;
+        drop(conn);
+        match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
+            Some(channel) => {
+                let principal = caller.principal().to_owned();
+                self.send(Command {
+                    channel_id: channel.id,
+                    intent_id,
+                    draft,
+                    principal,
+                    once,
+                    objection: None,
+                    trace: caller.trace,
+                })
+                .await
+            }
+            None => open_with(ctx, caller, intent_id, name, draft, once.as_ref()).await,
+        }
+    }
+}
+
+/// Opens a channel with its first message.
+async fn open_with(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    name: &str,
+    draft: Draft,
+    once: Option<&Idempotency>,
+) -> Answer {
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let seat = seats::require(&mut tx, &draft.sender, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
+        return Ok(Arc::new(done));
+    }
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    let channel = channels::find_open(&mut tx, intent_id, name).await?;
+    let mut channel = match channel.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
+        // Somebody else has just opened it.
+        Some(channel) => channel,
+        None => {
+            channels::open(&mut tx, ctx, &mut line, &seat, &draft.sender, ChannelAsk::implicit(name)).await?
+        }
+    };
+    let case = Case {
+        channel: &channel,
+        standing: seat.standing,
+        holders: &holders(&mut tx, &draft, intent_id, now).await?,
+        original: None,
+        strict: ctx.settings.strict,
+    };
+    let ruling = judge(&draft, case, now)?;
+    let message = say(ctx, &mut line, &mut channel, draft, ruling)?;
+    line.save_with(&mut tx, &[&message], &[&channel]).await?;
+    idempotency::keep(&mut tx, caller, once, &message, now).await?;
+    tx.commit().await?;
+    ctx.metrics.messages.inc();
+    ctx.feed.news(intent_id);
+    Ok(Arc::new(message))
+}
+
+/// Those who hold the role that a draft addresses and can read the intent.
+async fn holders(
+    conn: &mut PgConnection,
+    draft: &Draft,
+    intent: IntentId,
+    now: Timestamp,
+) -> Outcome<Vec<String>> {
+    let Some(role) = draft.to.as_deref().and_then(|to| to.strip_prefix("role:")) else {
+        return Ok(Vec::new());
+    };
+    let agents = super::agents::holding(conn, &[role]).await?;
+    let at_work = agents.iter().filter(|agent| agent.status_at(now).takes_work());
+    let asked: Vec<(IntentId, &str)> = at_work.map(|agent| (intent, agent.agent_id.as_str())).collect();
+    let seats = seats::seats(conn, &asked, now).await?;
+    let readers = seats.into_iter().filter(|(_, seat)| seat.standing.reaches(Level::Read));
+    Ok(readers.map(|((_, agent), _)| agent).collect())
+}

@@ -1,0 +1,372 @@
+//! Human in the loop (RFC-0025): an intent is suspended with a question, a person is asked, the answer has it go on. Table
+//! `suspensions` (`suspensions/rows.rs`); ends are `suspensions/ends.rs`, answering `suspensions/answering.rs`.
+//!
+//! The question goes to people over the same decisions as all others: it becomes a binding moment, in the transaction that
+//! suspends the intent, so that inbox, terminal and MCP show it; what becomes of the moment becomes of the question in the moment's own
+//! transaction ([`moment_ended`]). It comes in two ways: `POST …/suspend` ([`suspend`]), and as the OpenIntent SDK does it, which
+//! puts its record into the state of an intent that it has given the status before ([`put`]).
+//!
+//! Unlike a moment's, these words are in the intent's state and log: there the SDK writes and looks for them. The person is told
+//! so in the question.
+
+mod addressing;
+mod answering;
+mod ends;
+mod rows;
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, MomentId, SuspensionId};
+use entente_domain::intents::{Intent, IntentStatus, moved_payload, patched_payload};
+use entente_domain::keys::Scope;
+use entente_domain::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS};
+use entente_domain::moments::{MomentAsk, ValidWhile};
+use entente_domain::patch::{Change, Op, Patch};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::suspensions::{Asked, End, MEMBER, Suspension, check_room, question_in};
+use serde_json::{Map, Value, json};
+
+use self::addressing::{check_other, hinted, is_person};
+pub use self::answering::{Responded, Said, respond};
+pub use self::ends::expire_due;
+pub(crate) use self::ends::{call_off, moment_ended, seen, settle};
+use super::governance::Attempt;
+use super::moments::{self, Reach, Turn};
+use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, intents, leases, not_found, seats};
+
+/// An answer as it was given, where that says more than the words of a moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    /// The value itself.
+    pub value: Value,
+    /// What else its surface says.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// Whom a question is for, and what it says to an objection.
+#[derive(Debug, Clone, Default)]
+pub struct Whom {
+    /// The person; else whom the operator has named, else whoever has the intent in hand.
+    pub person: Option<String>,
+    /// A second person, and after how many seconds.
+    pub second: Option<(String, u32)>,
+    /// The refused question whose place it takes.
+    pub supersedes: Option<MomentId>,
+    /// How the objection to that one was answered.
+    pub objection_response: Option<String>,
+}
+
+/// A question, with what its intent has become.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// What has become of it.
+    pub suspension: Suspension,
+    /// The question and the answer, as the intent's state has them; `None` when a later one stands there.
+    pub record: Option<Map<String, Value>>,
+}
+
+/// Suspends an intent with a question. `record` is the SDK's record of it, without an id.
+///
+/// # Errors
+/// The intent is not there, not writable, over, or waits for an answer already; the question is none that can be asked.
+pub async fn suspend(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    mut record: Map<String, Value>,
+    whom: Whom,
+    once: Option<&Idempotency>,
+) -> Outcome<Shown> {
+    caller.require(Scope::IntentsWrite)?;
+    let id = SuspensionId::mint(ctx.now(), &*ctx.chance).to_string();
+    record.insert("id".to_owned(), json!(id));
+    let asked = Asked::read(&record)?;
+    let mut setting = prepare(ctx, caller, intent_id, &asked, whom, true).await?;
+    setting.reach.once(caller, once);
+    let (asking, mut turn) = setting.begin(ctx, caller).await?;
+    if let Some(id) = idempotency::find::<String>(&mut turn.tx, caller, once).await? {
+        let suspension =
+            rows::load(&mut turn.tx, intent_id, &id).await?.ok_or_else(|| not_found("suspension"))?;
+        let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+        return Ok(Shown { record: ends::record(&intent, &id), suspension });
+    }
+    let (mut turn, intent) = ready(ctx, caller, turn, intent_id).await?;
+    if intent.status.is_terminal() {
+        let message = "The intent is completed or abandoned; nothing is decided for it any more.";
+        return Err(Refusal::new(Code::IntentResolved, message).into());
+    }
+    let now = turn.now;
+    record.insert("suspended_at".to_owned(), json!(entente_domain::clock::naive(now)));
+    let suspension = Suspension::new(&asked, (intent_id, 0), (&caller.agent, caller.principal()), now);
+    if let Some(at) = suspension.expires_at {
+        record.insert("expires_at".to_owned(), json!(entente_domain::clock::naive(at)));
+    }
+    let patch = Patch { op: Op::Set, path: MEMBER.to_owned(), value: Value::Object(record) };
+    let change = Change::Patches { patches: vec![patch] };
+    let patched = intent.patched(&change, now)?;
+    let (tx, line) = turn.parts(intent_id)?;
+    leases::guard(tx, line, &caller.agent, &change, None).await?;
+    let (_, suspension) =
+        Box::pin(open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking)).await?;
+    idempotency::keep(&mut turn.tx, caller, once, &suspension.id, now).await?;
+    turn.conclude(ctx).await?;
+    let record = ends::record(&patched, &suspension.id);
+    Ok(Shown { suspension, record })
+}
+
+/// Changes the state of a suspended intent by putting a question there, as the SDK's agents do; everything else is as with any
+/// change of a state. A question that a person has refused before is called off at once, which is how the SDK hears of it;
+/// one that can be put before nobody waits for the intent's admins.
+///
+/// # Errors
+/// As `intents::patch_state`; the intent is not suspended, or waits for an answer already; the question is none.
+pub async fn put(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    seen: i64,
+    change: Change,
+    fencing_token: Option<i64>,
+) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    // The door has looked that there is one; without, there is nothing that could be read.
+    let record = question_in(&change).cloned().unwrap_or_default();
+    let asked = Asked::read(&record)?;
+    let setting = prepare(ctx, caller, intent_id, &asked, hinted(&asked), false).await?;
+    let (asking, turn) = setting.begin(ctx, caller).await?;
+    let (mut turn, intent) = ready(ctx, caller, turn, intent_id).await?;
+    intent.require_version(seen)?;
+    if intent.status != IntentStatus::SuspendedAwaitingInput {
+        let message = format!(
+            "`{MEMBER}` is where a suspended intent has its question. Give it the status `suspended_awaiting_input` first, or \
+             use POST …/suspend, which does both."
+        );
+        return Err(Refusal::new(Code::InvalidTransition, message).into());
+    }
+    let patched = intent.patched(&change, turn.now)?;
+    if patched.state.get(MEMBER).and_then(Value::as_object) != Some(&record) {
+        let message = format!("Put a question under `{MEMBER}` with one patch, as a whole.");
+        return Err(Refusal::field(Code::Unprocessable, "patches", "path", message).into());
+    }
+    let (tx, line) = turn.parts(intent_id)?;
+    leases::guard(tx, line, &caller.agent, &change, fencing_token).await?;
+    let (intent, _) = Box::pin(open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking)).await?;
+    turn.conclude(ctx).await?;
+    Ok(intent)
+}
+
+/// Who is asked, and how strictly.
+struct Asking {
+    person: Option<String>,
+    second: Option<(String, u32)>,
+    supersedes: Option<MomentId>,
+    objection_response: Option<String>,
+    /// Whether what keeps the question from a person refuses it.
+    strict: bool,
+}
+
+struct Setting {
+    asking: Asking,
+    reach: Reach,
+}
+
+impl Setting {
+    async fn begin(self, ctx: &Ctx, caller: &Caller) -> Outcome<(Asking, Turn)> {
+        let turn = Turn::begin(ctx, caller.trace, self.reach).await?;
+        Ok((self.asking, turn))
+    }
+}
+
+/// Looks up who is to be asked, so that all locks can be taken together. Nothing is locked yet.
+async fn prepare(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    asked: &Asked,
+    whom: Whom,
+    strict: bool,
+) -> Outcome<Setting> {
+    let mut conn = ctx.pool.acquire().await?;
+    seats::require(&mut conn, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut person = whom.person;
+    if !strict && !is_person(&mut conn, person.as_deref(), caller).await? {
+        person = None;
+    }
+    if strict {
+        check_other(caller, person.as_deref(), whom.second.as_ref().map(|(to, _)| to.as_str()))?;
+    }
+    if person.is_none() {
+        let named = ctx.settings.moments.person.clone();
+        person = if is_person(&mut conn, named.as_deref(), caller).await? { named } else { None };
+    }
+    if person.is_none() {
+        person =
+            rows::person_of(&mut conn, intent_id, [&caller.agent, caller.principal()], ctx.now()).await?;
+    }
+    let mut second = whom.second;
+    if !strict {
+        let fits = second.as_ref().is_some_and(|(_, after)| asked.seconds.is_none_or(|most| *after < most));
+        let to =
+            second.as_ref().map(|(to, _)| to.as_str()).filter(|to| fits && Some(*to) != person.as_deref());
+        if !is_person(&mut conn, to, caller).await? {
+            second = None;
+        }
+    }
+    let mut reach = Reach::default();
+    reach.about(Some(intent_id), None);
+    reach.between(&caller.agent, [person.as_deref(), second.as_ref().map(|(to, _)| to.as_str())]);
+    let asking = Asking {
+        person,
+        second,
+        supersedes: whom.supersedes,
+        objection_response: whom.objection_response,
+        strict,
+    };
+    let ask =
+        MomentAsk { agent_id: caller.agent.clone(), supersedes: asking.supersedes, ..MomentAsk::default() };
+    match moments::superseded(&mut conn, &ask).await {
+        Ok(Some(before)) => reach.include(&mut conn, &before).await?,
+        Ok(None) => {}
+        // It is refused again where the question is put before the person.
+        Err(AppError::Refused(_)) if !strict => {}
+        Err(failure) => return Err(failure),
+    }
+    Ok(Setting { asking, reach })
+}
+
+/// The intent under its lock, which does not wait for an answer.
+async fn ready(ctx: &Ctx, caller: &Caller, mut turn: Turn, intent_id: IntentId) -> Outcome<(Turn, Intent)> {
+    let seat = seats::require(&mut turn.tx, &caller.agent, intent_id, Level::Write, turn.now).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "suspend_intent" };
+    turn.tx = governance::admit(ctx, caller, turn.tx, attempt).await?;
+    let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+    let (tx, line) = turn.parts(intent_id)?;
+    let intent = settle(tx, ctx, line, intent).await?;
+    if ends::open(tx, intent_id).await?.is_none() {
+        return Ok((turn, intent));
+    }
+    let message = "The intent waits for the answer to another question. It waits for one at a time: wait for that, or have an \
+                   admin of the intent call it off by giving the intent another status.";
+    Err(Refusal::new(Code::InvalidTransition, message).into())
+}
+
+/// Writes a question down and puts it before its person; the intent as it is then.
+async fn open(
+    ctx: &Ctx,
+    caller: &Caller,
+    turn: &mut Turn,
+    (patched, change): (&Intent, &Change),
+    asked: &Asked,
+    asking: &Asking,
+) -> Outcome<(Intent, Suspension)> {
+    check_room(&patched.state)?;
+    let id = patched.id;
+    if rows::load(&mut turn.tx, id, &asked.id).await?.is_some() {
+        let message = "The intent has had a question of this id. Give the new one an id of its own.";
+        return Err(Refusal::field(Code::Unprocessable, "id", "taken", message).into());
+    }
+    let n = rows::last(&mut turn.tx, id).await? + 1;
+    let (tx, line) = turn.parts(id)?;
+    intents::update(tx, patched).await?;
+    line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(change, patched)));
+    let mut intent = patched.clone();
+    if intent.status != IntentStatus::SuspendedAwaitingInput {
+        intent = patched.moved(IntentStatus::SuspendedAwaitingInput, false, line.now())?;
+        intents::update(tx, &intent).await?;
+        line.record(
+            ctx,
+            Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(patched, &intent, None)),
+        );
+    }
+    let mut one = Suspension::new(asked, (id, n), (&caller.agent, caller.principal()), line.now());
+    let refused = match put_before(ctx, caller, turn, (&intent, asked), asking, one.expires_at).await {
+        Ok(Ok(moment)) => {
+            one.moment_id = Some(moment);
+            None
+        }
+        Ok(Err(why)) => {
+            one.unasked = Some(why.to_owned());
+            None
+        }
+        Err(AppError::Refused(refusal)) if !asking.strict => Some(refusal.code),
+        Err(failure) => return Err(failure),
+    };
+    // What cannot be put before this person waits for the intent's admins; what the person has refused waits for nobody.
+    one.unasked = one.unasked.or_else(|| refused.map(|code| code.wire().to_owned()));
+    rows::insert(&mut turn.tx, &one).await?;
+    let (tx, line) = turn.parts(id)?;
+    let told = json!({
+        "id": one.id, "suspension_id": one.id, "response_type": asked.response_type, "asked_by": one.asked_by,
+        "principal_id": one.moment_id.and(asking.person.as_deref()), "moment_id": one.moment_id,
+        "unasked": one.unasked, "fallback_policy": one.fallback, "expires_at": one.expires_at,
+    });
+    line.record(ctx, Draft::of(Kind::IntentSuspended, &caller.agent, told));
+    if matches!(refused, Some(Code::SameQuestion | Code::DeliberationRequired)) {
+        let off = End::Cancelled("refused_before");
+        intent = ends::end(tx, ctx, line, (&intent, &one), off, entente_domain::principals::HOUSE).await?;
+    }
+    Ok((intent, one))
+}
+
+/// Puts the question before the person, as a binding moment; why not, when there is nobody to ask.
+async fn put_before(
+    ctx: &Ctx,
+    caller: &Caller,
+    turn: &mut Turn,
+    (intent, asked): (&Intent, &Asked),
+    asking: &Asking,
+    until: Option<Timestamp>,
+) -> Outcome<Result<MomentId, &'static str>> {
+    let Some(person) = &asking.person else { return Ok(Err("nobody_to_ask")) };
+    if !caller.has(Scope::MomentsWrite) {
+        return Ok(Err("key_asks_nobody"));
+    }
+    let (brief, hatch_justification) = asked.brief(&caller.agent, &intent.title, until);
+    let stands = asked.seconds.unwrap_or(MOMENT_MOST_SECONDS);
+    let ask = MomentAsk {
+        agent_id: caller.agent.clone(),
+        principal_id: person.clone(),
+        hatch_justification,
+        supersedes: asking.supersedes,
+        objection_response: asking.objection_response.clone(),
+        expires_in: Some(stands.clamp(MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS)),
+        escalate_to: asking.second.as_ref().map(|(to, _)| to.clone()),
+        escalate_after: asking.second.as_ref().map(|(_, after)| *after),
+        intent_id: Some(intent.id),
+        corr: Some(asked.id.clone()),
+        valid_while: ValidWhile {
+            job_status: None,
+            intent_status: Some(IntentStatus::SuspendedAwaitingInput.as_str().to_owned()),
+        },
+        ..MomentAsk::default()
+    };
+    // It lapses when the question does, where a moment may stand for so long.
+    let until = until.filter(|_| stands <= MOMENT_MOST_SECONDS);
+    moments::put(ctx, turn, ask, &brief, until).await.map(Ok)
+}
+
+/// An intent's questions, the newest first: up to `limit` before the `before`th.
+///
+/// # Errors
+/// The intent is not there or not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    before: Option<i64>,
+    limit: u32,
+) -> Outcome<Vec<Shown>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let intent = intents::load(&mut conn, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = seen(&mut conn, ctx, vec![intent]).await?.pop().ok_or_else(|| not_found("intent"))?;
+    let found = rows::list(&mut conn, intent_id, before, limit).await?;
+    let each = found.into_iter().map(|suspension| {
+        let record = ends::record(&intent, &suspension.id);
+        Shown { suspension, record }
+    });
+    Ok(each.collect())
+}

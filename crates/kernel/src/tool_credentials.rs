@@ -1,0 +1,302 @@
+//! Credentials in vaults (RFC-0014): putting them in, changing and revoking them. Table `tool_credentials`, written by
+//! `tool_credentials/rows.rs`; what time does to them is `tool_credentials/time.rs`. A secret is sealed before it comes near
+//! the database, and opened for a call alone. Those that are provisioned for jobs are `credentials.rs`.
+
+mod rows;
+mod time;
+
+use entente_domain::egress::judge_secret;
+use entente_domain::events::{Draft, Kind};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{IntentId, ToolCredentialId, VaultId};
+use entente_domain::keys::Scope;
+use entente_domain::limits::VAULT_CREDENTIALS;
+use entente_domain::principals::HOUSE;
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::tool_calls::Connection;
+use entente_domain::tool_credentials::{self as law, CredentialAsk, CredentialChange, ToolCredential};
+use entente_domain::tool_secrets::ToolSecret;
+use entente_domain::vault_keys::{Place, Sealed, Shut};
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+
+use super::lines::Line;
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, tool_grants, vaults};
+
+pub(crate) use rows::{find, forget, of_vault, revoke_rows};
+pub use time::{expire_due, seal_anew};
+
+/// Puts a credential into a vault.
+///
+/// # Errors
+/// There is no such vault of the caller's; the ask is not lawful; the server has no key.
+pub async fn deposit(
+    ctx: &Ctx,
+    caller: &Caller,
+    vault_id: VaultId,
+    ask: CredentialAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<ToolCredential> {
+    caller.require(Scope::ToolsManage)?;
+    let mut tx = vaults::begin(ctx, vault_id, caller, once).await?;
+    let vault = vaults::owned(&mut tx, caller, vault_id).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    vaults::require_key(ctx)?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    let credential = law::deposit(&ask, vault.id, ToolCredentialId::mint(now, &*ctx.chance), now)?;
+    check_addresses(ctx, &credential.metadata)?;
+    if rows::count(&mut tx, vault_id).await? >= VAULT_CREDENTIALS {
+        let message = format!(
+            "The vault has {VAULT_CREDENTIALS} credentials, as many as it takes. Make another vault."
+        );
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    }
+    let sealed = seal(ctx, &credential, &ask.secret)?;
+    rows::insert(&mut tx, &credential, sealed.as_ref()).await?;
+    line.record(ctx, told(Kind::ToolCredentialCreated, &credential, &caller.agent));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &credential, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(credential)
+}
+
+/// What is known of a credential; never its secret.
+///
+/// # Errors
+/// There is none that the caller may see.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome<ToolCredential> {
+    caller.require(Scope::ToolsManage)?;
+    let mut conn = ctx.pool.acquire().await?;
+    reachable(&mut conn, caller, id).await
+}
+
+/// Changes a credential, or gives it another secret: the one before is gone at once, everywhere. `expected` is the version
+/// that was last read.
+///
+/// # Errors
+/// There is none that is the caller's; the change is not lawful; it has another version.
+pub async fn change(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: ToolCredentialId,
+    expected: Option<i64>,
+    ask: CredentialChange,
+) -> Outcome<ToolCredential> {
+    caller.require(Scope::ToolsManage)?;
+    let home = home(ctx, caller, id).await?;
+    let mut tx = vaults::begin(ctx, home, caller, None).await?;
+    vaults::owned(&mut tx, caller, home).await.map_err(as_credential)?;
+    vaults::require_key(ctx)?;
+    let before = find(&mut tx, id).await?.ok_or_else(|| not_found("credential"))?;
+    if let Some(expected) = expected
+        && expected != i64::from(before.version)
+    {
+        return Err(Refusal::version_conflict(before.version.into()).into());
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let after = law::changed(&before, &ask, line.now())?;
+    check_addresses(ctx, &after.metadata)?;
+    if ask.metadata.is_some() && ask.secret.is_none() {
+        // Where it goes now, what is sealed must fit.
+        check_fit(ctx, &mut tx, &after).await?;
+    }
+    rows::save(&mut tx, &after).await?;
+    let kind = match &ask.secret {
+        Some(secret) => {
+            let sealed = seal(ctx, &after, secret)?;
+            rows::save_secret(&mut tx, id, sealed.as_ref()).await?;
+            Kind::ToolCredentialRotated
+        }
+        None => Kind::ToolCredentialChanged,
+    };
+    line.record(ctx, told(kind, &after, &caller.agent));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(after)
+}
+
+async fn check_fit(ctx: &Ctx, conn: &mut PgConnection, credential: &ToolCredential) -> Outcome<()> {
+    let Some(connection) = Connection::read(&credential.metadata)? else { return Ok(()) };
+    if credential.version > 0 {
+        let secret = open(ctx, conn, credential).await?;
+        connection.check_secret(credential.auth_type, &secret)?;
+    }
+    Ok(())
+}
+
+/// Revokes a credential: its secret is gone, and so is all that was granted of it.
+///
+/// # Errors
+/// There is none that the caller may take away.
+pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome<ToolCredential> {
+    caller.require(Scope::ToolsManage)?;
+    let home = home(ctx, caller, id).await?;
+    let mut tx = vaults::begin(ctx, home, caller, None).await?;
+    let before = reachable(&mut tx, caller, id).await?;
+    if before.revoked_at.is_some() {
+        return Ok(before);
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let now = line.now();
+    revoke_rows(&mut tx, home, Some(id), now).await?;
+    let grants = tool_grants::revoke_of_credential(&mut tx, id, now).await?;
+    let mut event = told(Kind::ToolCredentialRevoked, &before, &caller.agent);
+    event.payload.insert("grants_revoked".to_owned(), json!(grants));
+    line.record(ctx, event);
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(ToolCredential { revoked_at: Some(now), sealed: Vec::new(), ..before })
+}
+
+/// A credential as it is now, with its secret: when it has another one than the one that was used, for the same service.
+///
+/// # Errors
+/// The database; it does not open.
+pub async fn renewed(ctx: &Ctx, used: &ToolCredential) -> Outcome<Option<(ToolCredential, ToolSecret)>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let Some(now_there) = find(&mut conn, used.id).await? else { return Ok(None) };
+    let same = now_there.metadata == used.metadata && now_there.revoked_at.is_none();
+    if !same || now_there.version <= used.version {
+        return Ok(None);
+    }
+    let secret = open(ctx, &mut conn, &now_there).await?;
+    Ok(Some((now_there, secret)))
+}
+
+/// What became of a secret that was to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is sealed.
+    Sealed,
+    /// There is another one meanwhile, or none any more: that stays.
+    Replaced,
+}
+
+/// Keeps a secret that the service itself has replaced while it was used (`refresh_token`), unless its owner did meanwhile.
+///
+/// # Errors
+/// The database; the server has no key.
+pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) -> Outcome<Kept> {
+    let locks = vec![vaults::lock_key(used.vault_id), super::lock_key(IntentId::HOUSE)];
+    let mut tx = ctx.begin_locked(locks).await?;
+    let Some(now_there) = find(&mut tx, used.id).await? else { return Ok(Kept::Replaced) };
+    if now_there.version != used.version || now_there.revoked_at.is_some() {
+        return Ok(Kept::Replaced);
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let after = ToolCredential {
+        version: used.version.saturating_add(1),
+        sealed: secret.names(),
+        rotated_at: Some(line.now()),
+        ..now_there
+    };
+    let sealed = seal(ctx, &after, secret)?;
+    rows::save(&mut tx, &after).await?;
+    rows::save_secret(&mut tx, after.id, sealed.as_ref()).await?;
+    let mut event = told(Kind::ToolCredentialRotated, &after, HOUSE);
+    event.payload.insert("refreshed".to_owned(), json!(true));
+    line.record(ctx, event);
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(Kept::Sealed)
+}
+
+/// The vault of a credential that the caller may see: its lock is taken before anything is decided.
+async fn home(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome<VaultId> {
+    let mut conn = ctx.pool.acquire().await?;
+    Ok(reachable(&mut conn, caller, id).await?.vault_id)
+}
+
+/// A credential that the caller may see: of a vault that is there.
+pub(crate) async fn reachable(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: ToolCredentialId,
+) -> Outcome<ToolCredential> {
+    let credential = find(conn, id).await?.ok_or_else(|| not_found("credential"))?;
+    vaults::reachable(conn, caller, credential.vault_id).await.map_err(as_credential)?;
+    Ok(credential)
+}
+
+/// What is said of a vault that cannot be seen, to who asked for a credential.
+fn as_credential(failure: AppError) -> AppError {
+    match failure {
+        AppError::Refused(refusal) if refusal.code == Code::NotFound => not_found("credential"),
+        other => other,
+    }
+}
+
+fn place(credential: &ToolCredential) -> Place {
+    Place { vault_id: credential.vault_id, credential_id: credential.id, version: credential.version }
+}
+
+fn seal(ctx: &Ctx, credential: &ToolCredential, secret: &ToolSecret) -> Outcome<Option<Sealed>> {
+    if secret.is_empty() {
+        return Ok(None);
+    }
+    let keys = &ctx.settings.vaults.keys;
+    let sealed = keys.seal(&secret.to_bytes(), place(credential), &*ctx.chance);
+    // That there is a key was asked before.
+    sealed.map(Some).ok_or_else(|| AppError::Inconsistent("a secret could not be sealed".to_owned()))
+}
+
+/// Opens the secret of a credential, for a call.
+///
+/// # Errors
+/// It has none; this server has not the key; what is stored is not what was sealed there.
+pub(crate) async fn open(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    credential: &ToolCredential,
+) -> Outcome<ToolSecret> {
+    let Some(sealed) = rows::sealed(conn, credential.id).await? else {
+        let message =
+            "The credential has no secret yet. Its owner can give it one with PATCH /credentials/{id}.";
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    };
+    unseal(ctx, credential, &sealed)
+}
+
+fn unseal(ctx: &Ctx, credential: &ToolCredential, sealed: &Sealed) -> Outcome<ToolSecret> {
+    let id = credential.id;
+    match ctx.settings.vaults.keys.open(sealed, place(credential)) {
+        Ok(bytes) => ToolSecret::from_bytes(&bytes)
+            .ok_or_else(|| AppError::Inconsistent(format!("the secret of {id} opened and is none"))),
+        Err(Shut::KeyMissing) => Err(Refusal::new(
+            Code::Unprocessable,
+            "The credential is sealed with a key that this server has not. Its operator can add it to \
+             ENTENTE_VAULT_OLD_KEYS, or its owner give it a new secret.",
+        )
+        .into()),
+        Err(Shut::Broken) => {
+            Err(AppError::Inconsistent(format!("the secret of {id} was not sealed for where it is stored")))
+        }
+    }
+}
+
+/// Requires that what a connection names may be called: over TLS, but for hosts of the operator's own.
+fn check_addresses(ctx: &Ctx, metadata: &Map<String, Value>) -> Outcome<()> {
+    let Some(connection) = Connection::read(metadata)? else { return Ok(()) };
+    for address in connection.addresses() {
+        judge_secret(address, &ctx.settings.vaults.allowed).map_err(|fault| {
+            let message = format!("The connection cannot be used: {fault}.");
+            Refusal::field(Code::InvalidRequest, "metadata", "url", message)
+        })?;
+    }
+    Ok(())
+}
+
+fn told(kind: Kind, credential: &ToolCredential, actor: &str) -> Draft {
+    let payload = json!({
+        "credential_id": credential.id, "vault_id": credential.vault_id, "service": credential.service,
+        "auth_type": credential.auth_type, "version": credential.version, "expires_at": credential.expires_at,
+    });
+    Draft::of(kind, actor, payload)
+}

@@ -1,0 +1,234 @@
+//! What event triggers hear (RFC-0017 §3). Table `trigger_cursor`.
+//!
+//! The lines are the outbox, as they are for webhooks (`fanout.rs`): one server at a time reads what was logged after the
+//! cursor, below the horizon, notes a firing for each trigger that hears it, and moves the cursor in the same transaction.
+//! A crash repeats a step or continues after it; an event is fired for once either way, because it stands in the firing.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use entente_domain::access::Level;
+use entente_domain::events::{Event, Kind};
+use entente_domain::ids::{FiringId, IntentId, TriggerId};
+use entente_domain::triggers::{Cause, SkipReason, filter};
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+
+use super::firings::{self, Firing, FiringStatus};
+use super::listeners::{Listener, listening};
+use super::rates::{self, Rates};
+use super::turn::owners;
+use super::{rows, time};
+use crate::feed::{Place, Record};
+use crate::streams::{Sight, View};
+use crate::{Ctx, Outcome, places, seats};
+
+/// The advisory lock of the one who moves the cursor (`fanout.rs` says why it is none of a row).
+const LOCK: i64 = 0x656e_7465_6e74_6502;
+
+/// Stretches that are read in one run, so that no run takes long.
+const STRETCHES: usize = 16;
+
+/// Hears what was logged since the last time; answers with how many firings that makes.
+///
+/// # Errors
+/// The database.
+pub async fn hear(ctx: &Ctx) -> Outcome<u64> {
+    let mut total = 0;
+    for _ in 0..STRETCHES {
+        let Some(heard) = Box::pin(step(ctx)).await? else { return Ok(total) };
+        total += heard;
+    }
+    // There is more.
+    Ok(total.max(1))
+}
+
+/// Hears the next stretch; `None` when there is none.
+async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
+    let mut tx = ctx.pool.begin().await?;
+    let first = rows::first_heard(&mut tx).await?;
+    let cursor = load(&mut tx).await?;
+    if first.is_none() && cursor.is_none() || !lock(&mut tx).await? {
+        return Ok(None);
+    }
+    let Some(first) = first else {
+        save(&mut tx, None).await?;
+        tx.commit().await?;
+        return Ok(None);
+    };
+    let start = Place { xid: first + 1, intent_id: IntentId::HOUSE, seq: 0 };
+    let place = load(&mut tx).await?.unwrap_or(start);
+    let (events, reached) = places::logged(&mut tx, place).await?;
+    if events.is_empty() {
+        return Ok(None);
+    }
+    // Whoever is not there yet began after everything that was just read.
+    let (new, broken) = heard(ctx, &mut tx, &events).await?;
+    save(&mut tx, Some(reached)).await?;
+    tx.commit().await?;
+    for id in broken {
+        time::break_off(ctx, id).await?;
+    }
+    Ok(Some(new))
+}
+
+/// An event that somebody may hear, with what filters look at.
+struct Heard<'a> {
+    place: Place,
+    event: &'a Event,
+    members: Map<String, Value>,
+}
+
+/// Writes the firings that these events make; how many are new, and which triggers cannot be read.
+async fn heard(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    events: &[(Place, Event)],
+) -> Outcome<(u64, Vec<TriggerId>)> {
+    // Of what triggers do, only that one fired is heard: one that listens to its own failures would never end.
+    let audible = |event: &Event| {
+        event.posted
+            || event.event_type == Kind::TriggerFired.wire()
+            || !event.event_type.starts_with("trigger.")
+    };
+    let types: HashSet<&str> = events.iter().map(|(_, event)| event.event_type.as_str()).collect();
+    let types: Vec<&str> = types.into_iter().collect();
+    let events = events.iter().filter(|(_, event)| audible(event));
+    let events: Vec<Heard<'_>> = events
+        .map(|(place, event)| Heard { place: *place, event, members: filter::members(event) })
+        .collect();
+    let (mut new, mut broken, mut after) = (0, Vec::new(), None);
+    loop {
+        let part = listening(conn, &types, after).await?;
+        broken.extend(part.broken);
+        let pairs = part.listeners.iter().flat_map(|one| {
+            let hears =
+                |heard: &&Heard<'_>| one.hears_after < heard.place.xid && one.condition.hears(&heard.members);
+            events.iter().filter(hears).map(move |heard| (one, heard))
+        });
+        let seen = visible(ctx, conn, pairs.collect()).await?;
+        let firings = within_rate(ctx, conn, seen).await?;
+        new += firings::insert(conn, &firings).await?;
+        after = part.next;
+        if after.is_none() {
+            return Ok((new, broken));
+        }
+    }
+}
+
+/// Those of which the trigger's owner may read the event.
+async fn visible<'a, 'e>(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    pairs: Vec<(&'a Listener, &'a Heard<'e>)>,
+) -> Outcome<Vec<(&'a Listener, &'a Heard<'e>)>> {
+    let now = ctx.now();
+    let mut triggers: Vec<_> = pairs
+        .iter()
+        .map(|(listener, _)| (listener.id, listener.key_id, listener.agent_id.as_str()))
+        .collect();
+    triggers.dedup_by_key(|(id, ..)| *id);
+    if triggers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owners = owners(conn, &triggers, now).await?;
+    let mut asked: Vec<(IntentId, &str)> = pairs
+        .iter()
+        .filter(|(_, one)| one.event.intent_id != IntentId::HOUSE)
+        .map(|(listener, one)| (one.event.intent_id, listener.agent_id.as_str()))
+        .collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let seats: HashMap<(IntentId, String), _> = seats::seats(conn, &asked, now).await?.into_iter().collect();
+    let mut seen = Vec::new();
+    for (listener, one) in pairs {
+        let id = listener.id;
+        let intent = one.event.intent_id;
+        // Whoever has no powers any more fires once more, to be switched off for it.
+        let Some(owner) = owners.get(&id) else {
+            seen.push((listener, one));
+            continue;
+        };
+        let seat = seats.get(&(intent, listener.agent_id.clone())).cloned();
+        let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
+        if intent != IntentId::HOUSE && !readable {
+            continue;
+        }
+        let mut sight = Sight::new(owner.clone(), View::All);
+        sight.learn(intent, seat);
+        if sight.sees(ctx, &Record::Event { event: one.event.clone(), turn: None }).await? {
+            seen.push((listener, one));
+        }
+    }
+    Ok(seen)
+}
+
+/// The firings, as many of each trigger and of each principal as there may be in a minute. The first one too many says so in
+/// its trigger's history.
+async fn within_rate(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    pairs: Vec<(&Listener, &Heard<'_>)>,
+) -> Outcome<Vec<Firing>> {
+    if pairs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = ctx.now();
+    let ids: BTreeSet<TriggerId> = pairs.iter().map(|(listener, _)| listener.id).collect();
+    let principals: BTreeSet<&str> =
+        pairs.iter().map(|(listener, _)| listener.principal_id.as_str()).collect();
+    let (ids, principals): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), principals.into_iter().collect());
+    let mut rates = Rates::load(conn, &ids, &principals, now).await?;
+    let mut made = Vec::new();
+    for (listener, one) in pairs {
+        let turn = rates.take(listener.id, &listener.principal_id);
+        if turn == rates::Turn::Full {
+            continue;
+        }
+        let key = (Cause::Event, one.event.id.to_string());
+        let mut firing = Firing::new(FiringId::mint(now, &*ctx.chance), listener.id, key, now);
+        firing.source = Some((one.event.intent_id, one.event.seq));
+        if turn == rates::Turn::JustFull {
+            firing.status = FiringStatus::Skipped;
+            firing.reason = Some(SkipReason::Rate.as_str().to_owned());
+            firing.detail =
+                Some("It was due too often within a minute; what came then was passed over.".to_owned());
+            firing.done_at = Some(now);
+        }
+        made.push(firing);
+    }
+    Ok(made)
+}
+
+async fn lock(conn: &mut PgConnection) -> Outcome<bool> {
+    let held = sqlx::query_scalar!(
+        "-- trigger_cursor::lock
+         SELECT pg_try_advisory_xact_lock($1)",
+        LOCK
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(held == Some(true))
+}
+
+async fn load(conn: &mut PgConnection) -> Outcome<Option<Place>> {
+    let row = sqlx::query!("-- trigger_cursor::load\n SELECT xid, intent_id, seq FROM trigger_cursor")
+        .fetch_one(conn)
+        .await?;
+    Ok(match (row.xid, row.intent_id, row.seq) {
+        (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+        _ => None,
+    })
+}
+
+async fn save(conn: &mut PgConnection, place: Option<Place>) -> Outcome<()> {
+    sqlx::query!(
+        "-- trigger_cursor::save
+         UPDATE trigger_cursor SET xid = $1, intent_id = $2, seq = $3",
+        place.map(|place| place.xid),
+        place.map(|place| place.intent_id.uuid()),
+        place.map(|place| place.seq)
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

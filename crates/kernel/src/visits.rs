@@ -1,0 +1,100 @@
+//! Visits: a channel as one agent finds it, and which intent a channel belongs to. Every deed on a channel that is not a
+//! send begins with [`visit`]; the hot path of sends reads many at once (`sends.rs`).
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use entente_domain::access::Level;
+use entente_domain::channels::{Channel, ChannelStatus};
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::messages::Viewer;
+use sqlx::PgConnection;
+
+use super::channels::load;
+use super::{Caller, Ctx, Outcome, not_found, seats};
+
+/// Channels whose intent is remembered at the most.
+const HOMES: usize = 100_000;
+
+/// Which intent a channel belongs to. That never changes, so what is remembered is never wrong.
+#[derive(Debug, Default)]
+pub struct Homes(RwLock<HashMap<ChannelId, IntentId>>);
+
+impl Homes {
+    fn get(&self, channel: ChannelId) -> Option<IntentId> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&channel).copied()
+    }
+
+    fn put(&self, channel: ChannelId, intent: IntentId) {
+        let mut homes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if homes.len() >= HOMES {
+            homes.clear();
+        }
+        homes.insert(channel, intent);
+    }
+}
+
+/// Shows a channel as it is at this moment: one whose time ran out is closed, swept or not.
+pub(crate) fn settle(channel: &mut Channel, now: Timestamp) {
+    if channel.status == ChannelStatus::Open && channel.status_at(now) == ChannelStatus::Closed {
+        channel.status = ChannelStatus::Closed;
+        channel.closed_at = channel.ttl_ends_at();
+    }
+}
+
+/// A channel as one agent finds it.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    /// The channel, as it is at this moment.
+    pub channel: Channel,
+    /// Whether the agent manages the channel.
+    pub manages: bool,
+}
+
+impl Visit {
+    /// The agent as one who looks at messages.
+    pub fn viewer<'a>(&self, caller: &'a Caller, strict: bool) -> Viewer<'a> {
+        Viewer {
+            agent: &caller.agent,
+            admitted: self.channel.admits(&caller.agent),
+            manages: self.manages,
+            sees_all: caller.sees_all(strict),
+        }
+    }
+}
+
+/// Visits a channel. One whose intent the agent cannot read is not there for it (design §3).
+pub(crate) async fn visit(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: ChannelId,
+    now: Timestamp,
+) -> Outcome<Visit> {
+    let mut channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
+    let seat = seats::seat(conn, &caller.agent, channel.intent_id, now).await?;
+    let seat = seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found("channel"))?;
+    let manages = channel.managed_by(&caller.agent, seat.standing, seat.coordinates);
+    settle(&mut channel, now);
+    Ok(Visit { channel, manages })
+}
+
+/// The intent that a channel belongs to.
+///
+/// # Errors
+/// There is no such channel.
+pub async fn home(ctx: &Ctx, id: ChannelId) -> Outcome<IntentId> {
+    if let Some(intent) = ctx.homes.get(id) {
+        return Ok(intent);
+    }
+    let found = sqlx::query_scalar!(
+        "-- visits::home
+         SELECT intent_id FROM channels WHERE id = $1 AND deleted_at IS NULL",
+        id.uuid()
+    )
+    .fetch_optional(&ctx.pool)
+    .await?;
+    let intent = IntentId::from(found.ok_or_else(|| not_found("channel"))?);
+    ctx.homes.put(id, intent);
+    Ok(intent)
+}

@@ -1,0 +1,224 @@
+//! The metrics of one server (`/metrics`, `OpenMetrics` text).
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+/// A route and what became of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The route's pattern, never the path: ids would make endless series.
+    pub route: Arc<str>,
+    /// The status.
+    pub status: u16,
+}
+
+/// A kind of stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StreamLabels {
+    /// `intent`, `channel`, `agent`, `all` or `wait`.
+    pub kind: &'static str,
+}
+
+/// One of the sweeps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SweepLabels {
+    /// Its name.
+    pub sweep: &'static str,
+}
+
+/// A task in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TaskLabels {
+    /// Its name.
+    pub task: &'static str,
+}
+
+/// How a key was judged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AuthLabels {
+    /// `remembered`, `verified` or `refused`.
+    pub outcome: &'static str,
+}
+
+/// What became of a delivery to a receiver of webhooks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WebhookLabels {
+    /// `delivered`, `retried`, `failed` or `dropped`.
+    pub outcome: &'static str,
+}
+
+/// What became of a credential.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CredentialLabels {
+    /// `minted`, `mint_failed`, `revoked`, `revocation_failed` or `stuck`.
+    pub outcome: &'static str,
+}
+
+/// What became of a binding moment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct MomentLabels {
+    /// The type of its event, such as `moment.resolved`.
+    pub event: &'static str,
+}
+
+/// The metrics of one server. Cheap to clone; the clones count together.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    /// Requests answered.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Seconds from a request's first byte to its answer's head.
+    pub request_seconds: Histogram,
+    /// Messages accepted.
+    pub messages: Counter,
+    /// Commands per group commit.
+    pub commit_batch: Histogram,
+    /// Seconds per group commit.
+    pub commit_seconds: Histogram,
+    /// Commands waiting for a writer.
+    pub commit_waiting: Gauge,
+    /// Open streams.
+    pub streams: Family<StreamLabels, Gauge>,
+    /// Frames handed to streams.
+    pub frames: Counter,
+    /// Times that a stream had fallen behind and was caught up from the database.
+    pub catch_ups: Counter,
+    /// Rows that sweeps have dealt with.
+    pub swept: Family<SweepLabels, Counter>,
+    /// Sweeps that failed.
+    pub sweep_failures: Family<SweepLabels, Counter>,
+    /// Tasks in the background that panicked, or ended although nobody told them to.
+    pub task_failures: Family<TaskLabels, Counter>,
+    /// Keys judged.
+    pub auth: Family<AuthLabels, Counter>,
+    /// 1 while the database answers.
+    pub database_up: Gauge,
+    /// Deliveries to receivers of webhooks.
+    pub webhooks: Family<WebhookLabels, Counter>,
+    /// Endpoints that are sent to at this moment.
+    pub webhook_shifts: Gauge,
+    /// Milliseconds from when something happened to when it was queued for its receivers.
+    pub webhook_lag: Gauge,
+    /// Deliveries that wait, counted up to a limit.
+    pub webhook_waiting: Gauge,
+    /// Credentials that were made for jobs and taken back.
+    pub credentials: Family<CredentialLabels, Counter>,
+    /// What became of binding moments.
+    pub moments: Family<MomentLabels, Counter>,
+    /// Questions that came with a calibration note (binding moment §5.9).
+    pub calibration_notes: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Fresh metrics, all zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("entente");
+        let seconds = || Histogram::new(exponential_buckets(0.000_25, 2.0, 16));
+        let metrics = Self {
+            registry: Arc::default(),
+            requests: Family::default(),
+            request_seconds: seconds(),
+            messages: Counter::default(),
+            commit_batch: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
+            commit_seconds: seconds(),
+            commit_waiting: Gauge::default(),
+            streams: Family::default(),
+            frames: Counter::default(),
+            catch_ups: Counter::default(),
+            swept: Family::default(),
+            sweep_failures: Family::default(),
+            task_failures: Family::default(),
+            auth: Family::default(),
+            database_up: Gauge::default(),
+            webhooks: Family::default(),
+            webhook_shifts: Gauge::default(),
+            webhook_lag: Gauge::default(),
+            webhook_waiting: Gauge::default(),
+            credentials: Family::default(),
+            moments: Family::default(),
+            calibration_notes: Counter::default(),
+        };
+        registry.register("http_requests", "Requests answered", metrics.requests.clone());
+        registry.register_with_unit(
+            "http_request",
+            "Time to answer",
+            Unit::Seconds,
+            metrics.request_seconds.clone(),
+        );
+        registry.register("messages", "Messages accepted", metrics.messages.clone());
+        registry.register("commit_batch", "Commands per group commit", metrics.commit_batch.clone());
+        registry.register_with_unit(
+            "commit",
+            "Time of a group commit",
+            Unit::Seconds,
+            metrics.commit_seconds.clone(),
+        );
+        registry.register("commit_waiting", "Commands waiting for a writer", metrics.commit_waiting.clone());
+        registry.register("streams", "Open streams", metrics.streams.clone());
+        registry.register("stream_frames", "Frames handed to streams", metrics.frames.clone());
+        registry.register(
+            "stream_catch_ups",
+            "Streams caught up from the database",
+            metrics.catch_ups.clone(),
+        );
+        registry.register("swept_rows", "Rows dealt with by sweeps", metrics.swept.clone());
+        registry.register("sweep_failures", "Sweeps that failed", metrics.sweep_failures.clone());
+        registry.register(
+            "task_failures",
+            "Background tasks that panicked or ended unasked",
+            metrics.task_failures.clone(),
+        );
+        registry.register("keys_judged", "Presented keys by outcome", metrics.auth.clone());
+        registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
+        metrics.register_webhooks(&mut registry);
+        registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());
+        registry.register("moments", "What became of binding moments", metrics.moments.clone());
+        registry.register(
+            "moment_calibration_notes",
+            "Questions that came with a calibration note",
+            metrics.calibration_notes.clone(),
+        );
+        Self { registry: Arc::new(registry), ..metrics }
+    }
+
+    fn register_webhooks(&self, registry: &mut Registry) {
+        registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
+        registry.register("webhook_shifts", "Endpoints that are sent to", self.webhook_shifts.clone());
+        registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
+        registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
+    }
+
+    /// Counts what became of deliveries.
+    pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
+        self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
+    }
+
+    /// Counts what became of credentials.
+    pub fn credential_outcome(&self, outcome: &'static str, count: usize) {
+        self.credentials.get_or_create(&CredentialLabels { outcome }).inc_by(count as u64);
+    }
+
+    /// The metrics as `OpenMetrics` text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String does not fail.
+        let _written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}

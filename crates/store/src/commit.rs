@@ -1,0 +1,242 @@
+//! Group commit (design §4): many commands, one commit, each caller answered after it.
+//!
+//! Callers put commands into a bounded queue, sharded so that commands for the same intent meet in the same queue. A
+//! writer takes whatever waits, applies it as one batch, and answers each caller. Nothing is timed: an idle queue
+//! commits its first command at once, a busy one batches by itself while the previous commit is under way.
+//! A writer waits for nobody's lock: a command that has to waits beside it (`lanes.rs`).
+//! What a batch does is the business of its [`Deed`]; this file knows only queues.
+
+mod lanes;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use entente_runtime::metrics::Metrics;
+use entente_runtime::tasks::Tasks;
+use futures_util::FutureExt as _;
+use futures_util::future::try_join_all;
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use self::lanes::Lanes;
+
+/// Commands per batch at the most: enough to make the commit's cost per command small, few enough to keep the
+/// transaction short for whoever waits for the same intent.
+const BATCH: usize = 256;
+
+/// Commands that may wait per writer. A full queue makes its callers wait, which slows clients down instead of using
+/// up memory.
+const QUEUE: usize = 1_024;
+
+/// Lanes of one deed that are at work at once: each has a connection while it waits.
+pub const PLACES: u32 = 3;
+
+/// What a batch of commands does.
+pub trait Deed: Send + Sync + 'static {
+    /// What is asked.
+    type Command: Send + 'static;
+    /// What each caller hears.
+    type Answer: Send + 'static;
+    /// What a writer remembers from batch to batch.
+    type Memory: Default + Send + 'static;
+
+    /// What a command keeps its place in: of those with the same lane none is done before one that came earlier.
+    fn lane(command: &Self::Command) -> u64;
+
+    /// Applies the commands in their order, and answers them in the same order, after they are committed. One bad
+    /// command must not harm its neighbours. Waits for nobody's lock: a command that needs one that somebody else has is
+    /// given back, with all of its lane that come after it.
+    fn apply(
+        &self,
+        memory: &mut Self::Memory,
+        commands: Vec<Self::Command>,
+    ) -> impl Future<Output = Vec<Result<Self::Answer, Self::Command>>> + Send;
+
+    /// Applies commands of one lane, and waits for the locks that they need, for a while.
+    fn wait(&self, commands: Vec<Self::Command>) -> impl Future<Output = Vec<Self::Answer>> + Send;
+
+    /// Writes something as batches are written: whether that is possible.
+    fn probe(&self) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+struct Job<D: Deed> {
+    command: D::Command,
+    answer: oneshot::Sender<Result<D::Answer, Unanswered>>,
+}
+
+/// What waits in a queue.
+enum Entry<D: Deed> {
+    /// A command.
+    Job(Job<D>),
+    /// The question whether the writer writes.
+    Probe(oneshot::Sender<Result<(), String>>),
+}
+
+/// The queues of one deed.
+pub struct GroupCommit<D: Deed> {
+    shards: Vec<mpsc::Sender<Entry<D>>>,
+    metrics: Metrics,
+}
+
+/// Why a command has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// It may or may not have been done.
+    #[error("the server is stopping, or a defect has met the request")]
+    Stopped,
+    /// It was not done.
+    #[error("somebody else has locked what this is about, and too many wait for that; nothing was done")]
+    Busy,
+}
+
+impl<D: Deed> GroupCommit<D> {
+    /// Starts `writers` writers for a deed. When the server stops they do what waits, and end.
+    pub fn start(deed: D, writers: usize, tasks: &Tasks, metrics: &Metrics) -> Self {
+        let deed = Arc::new(deed);
+        let places = Arc::new(Semaphore::new(PLACES as usize));
+        let shards = (0..writers.max(1))
+            .map(|_| {
+                let (sender, queue) = mpsc::channel(QUEUE);
+                let writer = Arc::new(Writer {
+                    deed: Arc::clone(&deed),
+                    lanes: Lanes::new(&deed, &places, tasks),
+                    metrics: metrics.clone(),
+                });
+                // Kept outside of the writer: what waits is done by the one that begins after it.
+                let queue = Arc::new(Mutex::new(queue));
+                let stopping = tasks.stopping().clone();
+                tasks.keep("group commit", move || {
+                    let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
+                    let stopping = stopping.clone();
+                    async move { writer.write(&mut *queue.lock().await, stopping).await }
+                });
+                sender
+            })
+            .collect();
+        Self { shards, metrics: metrics.clone() }
+    }
+
+    /// Has commands done. Those of one call, and of later calls with the same `shard`, are done in the order in which
+    /// they come, as far as they are of one lane.
+    pub async fn submit(&self, shard: u64, commands: Vec<D::Command>) -> Vec<Result<D::Answer, Unanswered>> {
+        let mut waiting = Vec::with_capacity(commands.len());
+        for command in commands {
+            waiting.push(self.enqueue(shard, command).await);
+        }
+        let mut answers = Vec::with_capacity(waiting.len());
+        for queued in waiting {
+            answers.push(match queued {
+                Ok(answer) => answer.await.unwrap_or(Err(Unanswered::Stopped)),
+                Err(stopped) => Err(stopped),
+            });
+        }
+        answers
+    }
+
+    /// Has every writer write something, within `limit`; else what is wrong.
+    ///
+    /// # Errors
+    /// One of them does not write.
+    pub async fn probe(&self, limit: Duration) -> Result<(), String> {
+        let each = self.shards.iter().map(|queue| async move {
+            let (answer, answered) = oneshot::channel();
+            let stopped = || Unanswered::Stopped.to_string();
+            queue.send(Entry::Probe(answer)).await.map_err(|_closed| stopped())?;
+            answered.await.unwrap_or_else(|_dropped| Err(stopped()))
+        });
+        let late = |_late| Err(format!("a writer did not write within {limit:?}"));
+        timeout(limit, try_join_all(each)).await.map_or_else(late, |done| done.map(drop))
+    }
+
+    async fn enqueue(
+        &self,
+        shard: u64,
+        command: D::Command,
+    ) -> Result<oneshot::Receiver<Result<D::Answer, Unanswered>>, Unanswered> {
+        let index = usize::try_from(shard % self.shards.len() as u64).unwrap_or(0);
+        let (answer, answered) = oneshot::channel();
+        self.metrics.commit_waiting.inc();
+        let queued = match self.shards.get(index) {
+            Some(queue) => {
+                let job = Entry::Job(Job { command, answer });
+                queue.send(job).await.map_err(|_closed| Unanswered::Stopped)
+            }
+            None => Err(Unanswered::Stopped),
+        };
+        self.metrics.commit_waiting.dec();
+        queued.map(|()| answered)
+    }
+}
+
+/// Who writes what comes in one queue.
+struct Writer<D: Deed> {
+    deed: Arc<D>,
+    lanes: Arc<Lanes<D>>,
+    metrics: Metrics,
+}
+
+impl<D: Deed> Writer<D> {
+    async fn write(&self, queue: &mut mpsc::Receiver<Entry<D>>, stopping: CancellationToken) {
+        let mut memory = D::Memory::default();
+        let mut entries = Vec::with_capacity(BATCH);
+        loop {
+            let taken = tokio::select! {
+                taken = queue.recv_many(&mut entries, BATCH) => taken,
+                () = stopping.cancelled(), if !queue.is_closed() => {
+                    queue.close();
+                    continue;
+                }
+            };
+            if taken == 0 {
+                return;
+            }
+            let (mut jobs, mut probes) = (Vec::with_capacity(taken), Vec::new());
+            for entry in entries.drain(..) {
+                match entry {
+                    Entry::Job(job) => jobs.extend(self.lanes.admit(job)),
+                    Entry::Probe(answer) => probes.push(answer),
+                }
+            }
+            if !jobs.is_empty() {
+                self.batch(&mut memory, jobs).await;
+            }
+            if !probes.is_empty() {
+                let probed = AssertUnwindSafe(self.deed.probe()).catch_unwind().await;
+                let probed = probed.unwrap_or_else(|_panic| Err("the probe panicked".to_owned()));
+                for answer in probes {
+                    // Whoever asked may have gone.
+                    let _gone = answer.send(probed.clone());
+                }
+            }
+        }
+    }
+
+    async fn batch(&self, memory: &mut D::Memory, jobs: Vec<Job<D>>) {
+        let (commands, callers): (Vec<_>, Vec<_>) =
+            jobs.into_iter().map(|job| (job.command, job.answer)).unzip();
+        let began = Instant::now();
+        #[expect(clippy::cast_precision_loss, reason = "a batch has at most 256 commands")]
+        self.metrics.commit_batch.observe(commands.len() as f64);
+        let applied = AssertUnwindSafe(self.deed.apply(memory, commands)).catch_unwind().await;
+        self.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+        let Ok(answers) = applied else {
+            // The panic hook has written down where. Its callers hear that it is not known what was done; the next batch
+            // begins with what the database says.
+            tracing::error!(batch = callers.len(), "a batch panicked");
+            *memory = D::Memory::default();
+            return;
+        };
+        let mut parked = Vec::new();
+        for (answer, outcome) in callers.into_iter().zip(answers) {
+            match outcome {
+                // A caller that has gone away does not undo what was committed.
+                Ok(done) => drop(answer.send(Ok(done))),
+                Err(command) => parked.push(Job { command, answer }),
+            }
+        }
+        self.lanes.park(parked);
+    }
+}

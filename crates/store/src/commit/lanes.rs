@@ -1,0 +1,129 @@
+//! Lanes: where commands wait for locks that somebody else has, beside the batches of the others. A command that comes
+//! while earlier ones of its lane wait queues up behind them, so that none overtakes another. A lane that waits long is
+//! answered "busy": what it waits for may be held by a server that does not live any more, until PostgreSQL notices.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use entente_runtime::tasks::Tasks;
+use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::{BATCH, Deed, Job, Unanswered};
+
+/// Commands of one writer that may wait in lanes, and so the memory that they take.
+const WAITING: usize = 1_024;
+
+/// How long a lane waits for its turn at the connections of all lanes.
+const TURN: Duration = Duration::from_secs(4);
+
+/// The lanes of one writer.
+pub(super) struct Lanes<D: Deed> {
+    deed: Arc<D>,
+    /// Those in which somebody waits. One that is here is being worked at.
+    queues: Mutex<Queues<D>>,
+    places: Arc<Semaphore>,
+    tasks: Tasks,
+}
+
+struct Queues<D: Deed> {
+    lanes: HashMap<u64, VecDeque<Job<D>>>,
+    waiting: usize,
+}
+
+impl<D: Deed> Lanes<D> {
+    /// Lanes without anybody.
+    pub fn new(deed: &Arc<D>, places: &Arc<Semaphore>, tasks: &Tasks) -> Arc<Self> {
+        Arc::new(Self {
+            deed: Arc::clone(deed),
+            queues: Mutex::new(Queues { lanes: HashMap::new(), waiting: 0 }),
+            places: Arc::clone(places),
+            tasks: tasks.clone(),
+        })
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues<D>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a command pass if nobody waits in its lane; else it waits behind them.
+    pub fn admit(&self, job: Job<D>) -> Option<Job<D>> {
+        let mut queues = self.queues();
+        if queues.lanes.is_empty() {
+            return Some(job);
+        }
+        let waiting = queues.waiting;
+        let Some(queue) = queues.lanes.get_mut(&D::lane(&job.command)) else { return Some(job) };
+        if waiting < WAITING {
+            queue.push_back(job);
+            queues.waiting += 1;
+        } else {
+            refuse(job);
+        }
+        None
+    }
+
+    /// Has commands wait that a batch has given back, in their order.
+    pub fn park(self: &Arc<Self>, jobs: Vec<Job<D>>) {
+        for job in jobs {
+            let lane = D::lane(&job.command);
+            let mut queues = self.queues();
+            if queues.waiting >= WAITING {
+                refuse(job);
+                continue;
+            }
+            queues.waiting += 1;
+            match queues.lanes.entry(lane) {
+                // Somebody works at it, and comes to this one too.
+                Entry::Occupied(mut queue) => queue.get_mut().push_back(job),
+                Entry::Vacant(none) => {
+                    none.insert(VecDeque::from([job]));
+                    drop(queues);
+                    self.tasks.spawn("commands that wait", Arc::clone(self).follow(lane));
+                }
+            }
+        }
+    }
+
+    /// Works at a lane until nobody waits in it.
+    async fn follow(self: Arc<Self>, lane: u64) {
+        while let Some(jobs) = self.next(lane) {
+            let Ok(Ok(_place)) = timeout(TURN, self.places.acquire()).await else {
+                jobs.into_iter().for_each(refuse);
+                continue;
+            };
+            let (commands, callers): (Vec<_>, Vec<_>) =
+                jobs.into_iter().map(|job| (job.command, job.answer)).unzip();
+            let Ok(answers) = AssertUnwindSafe(self.deed.wait(commands)).catch_unwind().await else {
+                tracing::error!(batch = callers.len(), "commands that waited panicked");
+                continue;
+            };
+            for (caller, answer) in callers.into_iter().zip(answers) {
+                // A caller that has gone away does not undo what was committed.
+                drop(caller.send(Ok(answer)));
+            }
+        }
+    }
+
+    /// Those who are next in a lane; the lane is over when there are none.
+    fn next(&self, lane: u64) -> Option<Vec<Job<D>>> {
+        let mut queues = self.queues();
+        let queue = queues.lanes.get_mut(&lane)?;
+        let some: Vec<_> = queue.drain(..queue.len().min(BATCH)).collect();
+        if some.is_empty() {
+            queues.lanes.remove(&lane);
+            return None;
+        }
+        queues.waiting -= some.len();
+        Some(some)
+    }
+}
+
+fn refuse<D: Deed>(job: Job<D>) {
+    // Whoever has gone needs no answer.
+    drop(job.answer.send(Err(Unanswered::Busy)));
+}
